@@ -1,0 +1,25 @@
+//! The vocabulary, the policies and the engine of mega.
+//!
+//! Nothing here does I/O, reads a clock or draws a random number: a [`Machine`] reports
+//! [`Observation`]s and performs [`Action`]s, a [`Policy`] turns the first into the second, and the
+//! [`engine`] sits between them and keeps both within budgets. The same policy therefore runs on a live
+//! kernel and on a simulated one.
+
+#![forbid(unsafe_code)]
+
+pub mod action;
+pub mod engine;
+pub mod machine;
+pub mod observation;
+pub mod page;
+pub mod policy;
+pub mod process;
+
+pub use action::{Action, ActionKind, Cause, Outcome};
+pub use machine::Machine;
+pub use observation::{
+    MemoryObservation, Observation, ProcessObservation, RegionObservation, RegionRef,
+};
+pub use page::{BASE_PAGE_SIZE, HUGE_PAGE_SIZE, PAGES_PER_REGION, PageSize, Region};
+pub use policy::Policy;
+pub use process::ProcessId;

@@ -1,0 +1,36 @@
+//! The narrow place where policy and mechanism meet.
+
+use std::time::Duration;
+
+use crate::action::{Action, Outcome};
+use crate::observation::{Observation, RegionRef};
+
+/// Something with processes, memory and huge pages: the live kernel, a simulator, or a test's own.
+pub trait Machine {
+    /// Why an observation could not be made at all. One process that vanished is not an error; it is
+    /// left out of the observation.
+    type Error: std::error::Error + Send + Sync + 'static;
+
+    /// Time since some fixed moment, never going backwards.
+    fn now(&self) -> Duration;
+
+    /// CPU time the manager itself has used since some fixed moment.
+    fn cpu_time(&self) -> Duration;
+
+    /// Reports every managed process's regions with what was accessed since the last call, and starts
+    /// the next interval (clears the Accessed bits).
+    ///
+    /// # Errors
+    ///
+    /// When nothing can be observed any more, for example because a privilege was dropped.
+    fn observe(&mut self) -> Result<Observation, Self::Error>;
+
+    /// Counts the zero-filled base pages of one region, 0 to 512. `None` when it cannot be read (gone,
+    /// or not permitted). Costs about one pass over the region's memory.
+    fn count_zero_filled(&mut self, target: RegionRef) -> Option<u16>;
+
+    /// Performs `actions` in order, verifies each by looking again, and reports one outcome for each,
+    /// in the same order. Actions of one process on neighbouring regions may share one system call.
+    /// Holds no target's mmap lock longer than the machine's lock bound.
+    fn act(&mut self, actions: &[Action]) -> Vec<Outcome>;
+}

@@ -1,0 +1,102 @@
+//! What a machine reports at the end of every interval.
+
+use std::time::Duration;
+
+use crate::page::{BASE_PAGE_SIZE, PAGES_PER_REGION, PageSize, Region};
+use crate::process::ProcessId;
+
+/// One region of one process, as it was at the end of the interval.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RegionObservation {
+    /// Where it is.
+    pub region: Region,
+    /// Base pages with a physical page, 0 to 512; 512 for a region mapped by a larger page.
+    pub mapped: u16,
+    /// Base pages whose Accessed bit was set in the interval, 0 to `mapped`. A larger page has one bit
+    /// for all its base pages, so there it is 0 or 512. 0 where the tracker cannot tell
+    /// ([`ProcessObservation::accesses_known`]).
+    pub accessed: u16,
+    /// The page that maps it. A region mapped partly by base pages is [`PageSize::Base`].
+    pub page_size: PageSize,
+    /// Base pages that hold nothing but zeros, 0 to 512, for regions that were looked into
+    /// ([`crate::Policy::inspect`]).
+    pub zero_filled: Option<u16>,
+}
+
+impl RegionObservation {
+    /// Bytes of the region that have a physical page.
+    #[must_use]
+    pub fn resident_bytes(&self) -> u64 {
+        u64::from(self.mapped) * BASE_PAGE_SIZE
+    }
+
+    /// Bytes that a promotion would add to what is resident: the base pages not mapped now.
+    #[must_use]
+    pub fn promotion_bloat_bytes(&self) -> u64 {
+        u64::from(PAGES_PER_REGION - self.mapped.min(PAGES_PER_REGION)) * BASE_PAGE_SIZE
+    }
+
+    /// Whether a huge page or a giant one maps it.
+    #[must_use]
+    pub fn is_huge(&self) -> bool {
+        self.page_size > PageSize::Base
+    }
+}
+
+/// One process, as it was at the end of the interval.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProcessObservation {
+    /// Which process.
+    pub process: ProcessId,
+    /// Its eligible regions with at least one base page mapped, in address order, each once.
+    pub regions: Vec<RegionObservation>,
+    /// Whether the tracker saw accesses over the whole interval. False for the first look at a process,
+    /// whose Accessed bits nobody cleared, and always for the `mapped` tracker.
+    pub accesses_known: bool,
+}
+
+/// The physical memory of the machine.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct MemoryObservation {
+    /// Bytes of memory the kernel manages (MemTotal).
+    pub total: u64,
+    /// Bytes that can be had without swapping (MemAvailable).
+    pub available: u64,
+    /// Bytes free.
+    pub free: u64,
+    /// Bytes free in blocks of at least 2 MiB (order 9 and above).
+    pub contiguity: u64,
+}
+
+impl MemoryObservation {
+    /// The part of free memory that is in blocks too small for a huge page, 0 to 1: the free memory
+    /// fragmentation index (FMFI) at order 9. 0 when nothing is free.
+    #[must_use]
+    #[allow(clippy::cast_precision_loss)]
+    pub fn fmfi(&self) -> f64 {
+        if self.free == 0 {
+            return 0.0;
+        }
+        1.0 - self.contiguity.min(self.free) as f64 / self.free as f64
+    }
+}
+
+/// All that a machine reports at the end of one interval.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Observation {
+    /// How long Accessed bits gathered.
+    pub interval: Duration,
+    /// The managed processes that were alive, each once, by pid.
+    pub processes: Vec<ProcessObservation>,
+    /// Physical memory at the end of the interval.
+    pub memory: MemoryObservation,
+}
+
+/// One region of one process, by name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RegionRef {
+    /// Whose.
+    pub process: ProcessId,
+    /// Which.
+    pub region: Region,
+}
