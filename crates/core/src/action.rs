@@ -5,7 +5,7 @@ use serde::Serialize;
 use crate::observation::RegionRef;
 
 /// What to do to a region.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ActionKind {
     /// Replace the base pages of a region by one huge page.
@@ -16,7 +16,7 @@ pub enum ActionKind {
 }
 
 /// One thing to do to one region.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Action {
     /// What.
     pub kind: ActionKind,

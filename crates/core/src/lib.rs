@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 pub mod action;
+pub mod compaction;
 pub mod engine;
 pub mod machine;
 pub mod observation;

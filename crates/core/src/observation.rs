@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use serde::Serialize;
+
 use crate::page::{BASE_PAGE_SIZE, PAGES_PER_REGION, PageSize, Region};
 use crate::process::ProcessId;
 
@@ -55,8 +57,8 @@ pub struct ProcessObservation {
     pub accesses_known: bool,
 }
 
-/// The physical memory of the machine.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+/// The physical memory of the machine, in bytes. All 0 where it is not known.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct MemoryObservation {
     /// Bytes of memory the kernel manages (MemTotal).
     pub total: u64,
@@ -90,6 +92,51 @@ pub struct Observation {
     pub processes: Vec<ProcessObservation>,
     /// Physical memory at the end of the interval.
     pub memory: MemoryObservation,
+}
+
+impl Observation {
+    /// Brings a report from outside into the form that is promised above: processes and regions in
+    /// order and each once, every count within its range, no region without a mapped page. What is so
+    /// already stays as it is.
+    pub fn normalise(&mut self) {
+        self.processes.sort_by_key(|process| process.process);
+        self.processes.dedup_by_key(|process| process.process);
+        for process in &mut self.processes {
+            for region in &mut process.regions {
+                region.mapped = region.mapped.min(PAGES_PER_REGION);
+                region.accessed = region.accessed.min(region.mapped);
+                region.zero_filled = region.zero_filled.map(|pages| pages.min(region.mapped));
+            }
+            process.regions.retain(|region| region.mapped > 0);
+            process.regions.sort_by_key(|region| region.region);
+            process.regions.dedup_by_key(|region| region.region);
+        }
+    }
+
+    /// The named region, of a normalised observation.
+    #[must_use]
+    pub fn region(&self, target: RegionRef) -> Option<&RegionObservation> {
+        let (process, region) = self.indices(target)?;
+        self.processes.get(process)?.regions.get(region)
+    }
+
+    /// The named region of a normalised observation, to add to what is known of it.
+    pub fn region_mut(&mut self, target: RegionRef) -> Option<&mut RegionObservation> {
+        let (process, region) = self.indices(target)?;
+        self.processes.get_mut(process)?.regions.get_mut(region)
+    }
+
+    fn indices(&self, target: RegionRef) -> Option<(usize, usize)> {
+        let process = self
+            .processes
+            .binary_search_by_key(&target.process, |process| process.process)
+            .ok()?;
+        let regions = &self.processes.get(process)?.regions;
+        let region = regions
+            .binary_search_by_key(&target.region, |region| region.region)
+            .ok()?;
+        Some((process, region))
+    }
 }
 
 /// One region of one process, by name.

@@ -99,9 +99,10 @@ mod tests {
 
     #[test]
     fn a_partial_region_at_either_end_is_left_out() {
-        let regions: Vec<u64> = Region::wholly_inside(HUGE_PAGE_SIZE - 4096, 3 * HUGE_PAGE_SIZE + 4096)
-            .map(Region::start)
-            .collect();
+        let regions: Vec<u64> =
+            Region::wholly_inside(HUGE_PAGE_SIZE - 4096, 3 * HUGE_PAGE_SIZE + 4096)
+                .map(Region::start)
+                .collect();
         assert_eq!(regions, [HUGE_PAGE_SIZE, 2 * HUGE_PAGE_SIZE]);
     }
 

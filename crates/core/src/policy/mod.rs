@@ -1,12 +1,27 @@
 //! Policies: pure and deterministic, from observations to an ordered list of actions.
 
+mod adaptive;
+mod base;
+mod hawkeye;
+mod ingens;
+mod mega;
+mod memory;
+mod parameters;
+mod registry;
+mod tracked;
+
+pub(crate) use parameters::Values;
+pub use parameters::{ParameterInfo, Parameters};
+pub use registry::{BuildError, DEFAULT_POLICY, PolicyInfo, build, registry};
+pub(crate) use registry::{check_parameters, nearest};
+
 use crate::action::{Action, Outcome};
 use crate::observation::{Observation, RegionRef};
 
 /// Decides what to promote and what to demote.
 ///
 /// A policy has memory (histories, backoff) but no clock, no I/O and no randomness: the same sequence of
-/// calls gives the same decisions.
+/// calls gives the same decisions. Observations reach it normalised ([`Observation::normalise`]).
 pub trait Policy: Send {
     /// The name it is selected by.
     fn name(&self) -> &'static str;

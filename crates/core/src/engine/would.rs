@@ -1,0 +1,51 @@
+//! What a policy would do with what was seen once.
+
+use serde::Serialize;
+
+use crate::action::ActionKind;
+use crate::observation::Observation;
+use crate::page::BASE_PAGE_SIZE;
+use crate::policy::Policy;
+
+/// What a policy would do.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Would {
+    /// Regions it would promote.
+    pub promotions: u64,
+    /// Huge pages it would demote.
+    pub demotions: u64,
+    /// Bytes that the promotions would copy.
+    pub bytes_copied: u64,
+    /// Bytes that the demotions would give back, as far as zero-filled base pages were counted.
+    pub bytes_given_back: u64,
+}
+
+/// What the policy would do if everything stayed as it was observed until its decisions settle, and
+/// nothing were done meanwhile. Budgets are not considered.
+#[must_use]
+pub fn would(mut policy: Box<dyn Policy>, observation: &Observation) -> Would {
+    let mut observation = observation.clone();
+    observation.normalise();
+    let mut actions = Vec::new();
+    for _ in 0..policy.settling_intervals().max(1) {
+        actions = policy.decide(&observation);
+    }
+    let mut would = Would::default();
+    for action in actions {
+        let Some(region) = observation.region(action.target) else {
+            continue;
+        };
+        match action.kind {
+            ActionKind::Promote => {
+                would.promotions += 1;
+                would.bytes_copied += region.resident_bytes();
+            }
+            ActionKind::Demote => {
+                would.demotions += 1;
+                would.bytes_given_back +=
+                    u64::from(region.zero_filled.unwrap_or(0)) * BASE_PAGE_SIZE;
+            }
+        }
+    }
+    would
+}

@@ -1,0 +1,89 @@
+//! What `adaptive` looks into and demotes while memory is short.
+
+use std::cmp::Reverse;
+
+use crate::action::{Action, ActionKind};
+use crate::observation::{MemoryObservation, Observation, RegionRef};
+use crate::page::{BASE_PAGE_SIZE, PageSize};
+use crate::policy::tracked::Tracked;
+
+use super::settings::Settings;
+use super::state::State;
+
+/// Huge pages whose zero-filled base pages are worth counting, those idle longest first.
+pub(super) fn worth_inspecting(
+    states: &Tracked<State>,
+    observation: &Observation,
+) -> Vec<RegionRef> {
+    let mut targets = Vec::new();
+    for process in &observation.processes {
+        for (region, state) in states.join(process) {
+            if region.page_size == PageSize::Huge && state.may_be_inspected() {
+                let target = RegionRef {
+                    process: process.process,
+                    region: region.region,
+                };
+                let idle = if region.accessed > 0 { 0 } else { state.idle() };
+                targets.push((Reverse(idle), target));
+            }
+        }
+    }
+    targets.sort_unstable();
+    targets.into_iter().map(|(_, target)| target).collect()
+}
+
+/// Huge pages to demote, those that give back most first, as many as end the shortage.
+pub(super) fn demotions(
+    settings: &Settings,
+    states: &Tracked<State>,
+    observation: &Observation,
+) -> Vec<Action> {
+    let mut bloated = Vec::new();
+    for process in &observation.processes {
+        for (region, state) in states.join(process) {
+            let zero_filled = state.zero_filled().unwrap_or(0);
+            if region.page_size == PageSize::Huge && zero_filled >= bar(settings, state) {
+                let target = RegionRef {
+                    process: process.process,
+                    region: region.region,
+                };
+                bloated.push((Reverse(zero_filled), target));
+            }
+        }
+    }
+    bloated.sort_unstable();
+    let mut wanted = bytes_wanted(settings, &observation.memory);
+    let mut actions = Vec::new();
+    for (Reverse(zero_filled), target) in bloated {
+        if wanted == 0 {
+            break;
+        }
+        wanted = wanted.saturating_sub(u64::from(zero_filled) * BASE_PAGE_SIZE);
+        actions.push(Action {
+            kind: ActionKind::Demote,
+            target,
+        });
+    }
+    actions
+}
+
+/// The zero-filled base pages from which a huge page is demoted. One in use must be nearly all zeros:
+/// then hardly a translation is lost.
+fn bar(settings: &Settings, state: &State) -> u16 {
+    if u16::from(state.idle()) >= settings.cold_intervals {
+        settings.min_zero_filled
+    } else {
+        settings.hot_zero_filled
+    }
+}
+
+/// Bytes that must become available to end the shortage.
+#[allow(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss
+)]
+fn bytes_wanted(settings: &Settings, memory: &MemoryObservation) -> u64 {
+    let enough = (memory.total as f64 * settings.pressure_stop).ceil() as u64;
+    enough.saturating_sub(memory.available)
+}

@@ -1,0 +1,192 @@
+//! `adaptive`: promotes where it saves translations, at the price that memory has now.
+//!
+//! What a promotion is worth is the translations it takes out of the TLB's working set: the base pages a
+//! region has in use, less the one huge page that replaces them. A process whose whole working set fits
+//! the TLB is left alone. What a promotion costs is a copy, a free block, and the base pages it adds that
+//! nobody asked for:
+//!
+//! - A region mapped (nearly) whole adds none, so its bar is low while free blocks are plentiful and
+//!   rises as they become scarce (`promote`).
+//! - A region mapped less is promoted only when most of it is in use and what it adds stays within a
+//!   small part of what its process has resident.
+//! - Nothing is promoted that did not survive a whole interval; where a process keeps freeing memory, or
+//!   a region was promoted and demoted before, it must survive longer.
+//!
+//! A huge page is demoted only while memory is short, and only when its base pages were counted and
+//! enough of them hold nothing but zeros: those are what a demotion gives back (`demote`). Without
+//! shortage a cold huge page stays.
+//!
+//! The first touch of a page is not use: pages mapped since the last observation do not count as
+//! accessed. Where accesses are not known at all (the `mapped` tracker), every mapped page counts as
+//! used, and a region must survive two intervals; cold huge pages cannot be told then.
+
+mod demote;
+mod promote;
+mod settings;
+mod state;
+
+use std::collections::BTreeMap;
+
+use crate::action::{Action, ActionKind, Outcome};
+use crate::observation::{Observation, ProcessObservation, RegionRef};
+use crate::page::BASE_PAGE_SIZE;
+use crate::process::ProcessId;
+
+use super::Policy;
+use super::memory::share_available;
+use super::tracked::Tracked;
+
+pub(super) use settings::INFO;
+use settings::Settings;
+use state::State;
+
+/// Demotions in a row that gave nothing back, after which no more are asked for: before 6.12 the kernel
+/// keeps zero-filled base pages when it splits a huge page.
+const FUTILE_DEMOTIONS: u8 = 3;
+
+/// What the last interval weighs in the mean churn when more was freed in it than before.
+const CHURN_RISES: f32 = 0.5;
+/// The same when less was: a program is trusted more slowly than it is distrusted.
+const CHURN_FALLS: f32 = 0.25;
+
+/// The policy and what it remembers.
+struct Adaptive {
+    settings: Settings,
+    states: Tracked<State>,
+    /// Of each process's regions the part that it freed in an interval: a mean that rises fast and
+    /// falls slowly.
+    churn: BTreeMap<ProcessId, f32>,
+    /// Whether memory is short: from `pressure_start` until `pressure_stop`.
+    pressure: bool,
+    futile_demotions: u8,
+}
+
+impl Adaptive {
+    fn new(settings: Settings) -> Self {
+        Adaptive {
+            settings,
+            states: Tracked::default(),
+            churn: BTreeMap::new(),
+            pressure: false,
+            futile_demotions: 0,
+        }
+    }
+
+    fn update_pressure(&mut self, observation: &Observation) {
+        let available = share_available(&observation.memory);
+        let limit = if self.pressure {
+            self.settings.pressure_stop
+        } else {
+            self.settings.pressure_start
+        };
+        self.pressure = available < limit;
+    }
+
+    fn update_churn(&mut self, observation: &Observation) {
+        let mut churn = BTreeMap::new();
+        for process in &observation.processes {
+            let before = self.churn.get(&process.process).copied().unwrap_or(0.0);
+            let freed = self.share_freed(process);
+            let weight = if freed > before {
+                CHURN_RISES
+            } else {
+                CHURN_FALLS
+            };
+            churn.insert(process.process, before + (freed - before) * weight);
+        }
+        self.churn = churn;
+    }
+
+    /// The part of a process's remembered regions that it has freed since.
+    #[allow(clippy::cast_precision_loss)]
+    fn share_freed(&self, process: &ProcessObservation) -> f32 {
+        let before = self.states.of(process.process).len();
+        let kept = self
+            .states
+            .join(process)
+            .filter(|(region, state)| state.survives_as(region))
+            .count();
+        if before == 0 {
+            0.0
+        } else {
+            (before - kept) as f32 / before as f32
+        }
+    }
+
+    fn update(&mut self, observation: &Observation) {
+        self.update_pressure(observation);
+        self.update_churn(observation);
+        self.states.merge(observation, |process, region, before| {
+            Some(State::next(before, region, process.accesses_known))
+        });
+    }
+
+    fn demoting_pays(&self) -> bool {
+        self.futile_demotions < FUTILE_DEMOTIONS
+    }
+}
+
+impl Policy for Adaptive {
+    fn name(&self) -> &'static str {
+        INFO.name
+    }
+
+    fn inspect(&mut self, observation: &Observation) -> Vec<RegionRef> {
+        self.update_pressure(observation);
+        if self.pressure && self.demoting_pays() {
+            demote::worth_inspecting(&self.states, observation)
+        } else {
+            Vec::new()
+        }
+    }
+
+    fn decide(&mut self, observation: &Observation) -> Vec<Action> {
+        self.update(observation);
+        match (self.pressure, self.demoting_pays()) {
+            (false, _) => {
+                promote::promotions(&self.settings, &self.states, &self.churn, observation)
+            }
+            (true, true) => demote::demotions(&self.settings, &self.states, observation),
+            (true, false) => Vec::new(),
+        }
+    }
+
+    fn learn(&mut self, action: &Action, outcome: Outcome) {
+        let Outcome::Done {
+            resident_before,
+            resident_after,
+        } = outcome
+        else {
+            return;
+        };
+        let state = self.states.get_mut(action.target);
+        match action.kind {
+            ActionKind::Promote => {
+                if let Some(state) = state {
+                    let added = resident_after.saturating_sub(resident_before) / BASE_PAGE_SIZE;
+                    state.promoted((resident_before > 0).then_some(added));
+                }
+            }
+            ActionKind::Demote => {
+                if let Some(state) = state {
+                    state.demoted();
+                }
+                if resident_before > resident_after {
+                    self.futile_demotions = 0;
+                } else if resident_before > 0 {
+                    self.futile_demotions = self.futile_demotions.saturating_add(1);
+                }
+            }
+        }
+    }
+
+    fn settling_intervals(&self) -> usize {
+        // The first observation only begins the histories.
+        1 + usize::from(
+            self.settings
+                .min_age
+                .max(self.settings.cold_intervals)
+                .max(2),
+        )
+    }
+}

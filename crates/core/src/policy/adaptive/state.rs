@@ -1,0 +1,264 @@
+//! What `adaptive` remembers of one region.
+
+use crate::observation::RegionObservation;
+use crate::page::{PAGES_PER_REGION, PageSize};
+
+/// Intervals after which a huge page that was looked into may be looked into again: a minute at 5 s.
+const INSPECT_AGAIN: u8 = 12;
+/// Bounds how long a region that keeps changing its page size has to wait: 1024 intervals.
+const MOST_CHANGES: u8 = 9;
+
+/// What is remembered of one region.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct State {
+    /// Mean base pages in use, each interval halving the weight of the past; `None` until accesses were
+    /// seen over one whole interval. Of a huge page it means nothing.
+    used: Option<f32>,
+    /// Whole intervals survived since it appeared, or changed its page size.
+    age: u16,
+    mapped: u16,
+    /// Base pages that its promotion added, while it is huge.
+    bloat: u16,
+    /// Zero-filled base pages as last counted, unless it was accessed since.
+    zero_filled: Option<u16>,
+    /// Intervals in a row without an access to the huge page.
+    idle: u8,
+    /// Intervals until it may be looked into (again).
+    inspect_in: u8,
+    /// Times that it was promoted or demoted on this policy's wish.
+    changes: u8,
+    page_size: PageSize,
+    /// Whether this policy had it demoted.
+    was_demoted: bool,
+    /// Whether it was looked into at the last observation, which sets the Accessed bit.
+    inspected: bool,
+}
+
+impl State {
+    /// What to remember after an observation of the region, given what was remembered before.
+    pub(super) fn next(before: Option<State>, region: &RegionObservation, known: bool) -> State {
+        let mut state = match before {
+            None => State::begin(region),
+            Some(before) if before.page_size != region.page_size => before.begin_again(region),
+            Some(before) if !before.survives_as(region) => State {
+                changes: before.changes,
+                was_demoted: before.was_demoted,
+                ..State::begin(region)
+            },
+            Some(before) => before.survive(region, known),
+        };
+        state.mapped = region.mapped;
+        state.inspect_in = state.inspect_in.saturating_sub(1);
+        state.inspected = region.zero_filled.is_some();
+        if state.inspected {
+            state.zero_filled = region.zero_filled;
+            state.inspect_in = INSPECT_AGAIN;
+        }
+        state
+    }
+
+    fn begin(region: &RegionObservation) -> State {
+        State {
+            used: None,
+            age: 0,
+            mapped: region.mapped,
+            bloat: 0,
+            zero_filled: None,
+            idle: 0,
+            inspect_in: 0,
+            changes: 0,
+            page_size: region.page_size,
+            was_demoted: false,
+            inspected: false,
+        }
+    }
+
+    /// Another page size, so another history; what this policy did stays known.
+    fn begin_again(self, region: &RegionObservation) -> State {
+        State {
+            bloat: if region.is_huge() { self.bloat } else { 0 },
+            changes: self.changes,
+            was_demoted: self.was_demoted && !region.is_huge(),
+            ..State::begin(region)
+        }
+    }
+
+    /// Whether the region can still hold the same memory: most of what it had mapped is still there.
+    pub(super) fn survives_as(&self, region: &RegionObservation) -> bool {
+        region.is_huge() || region.mapped >= self.mapped / 2
+    }
+
+    fn survive(mut self, region: &RegionObservation, known: bool) -> State {
+        self.age = self.age.saturating_add(1);
+        if !known {
+            return self;
+        }
+        if region.is_huge() {
+            // After an inspection only the lack of an access means something.
+            match (region.accessed > 0, self.inspected) {
+                (false, _) => self.idle = self.idle.saturating_add(1),
+                (true, true) => {}
+                (true, false) => {
+                    self.idle = 0;
+                    self.zero_filled = None;
+                }
+            }
+        } else {
+            // A page mapped since the last observation was accessed by being mapped.
+            let first_touches = region.mapped.saturating_sub(self.mapped);
+            let used = f32::from(region.accessed.saturating_sub(first_touches));
+            self.used = Some(self.used.map_or(used, |before| f32::midpoint(before, used)));
+        }
+        self
+    }
+
+    /// This policy had it promoted, which added `bloat` base pages; `None` where that was not seen.
+    pub(super) fn promoted(&mut self, bloat: Option<u64>) {
+        let most = PAGES_PER_REGION - self.mapped.min(PAGES_PER_REGION);
+        self.bloat = bloat
+            .and_then(|pages| u16::try_from(pages).ok())
+            .unwrap_or(most);
+        self.change();
+    }
+
+    /// This policy had it demoted.
+    pub(super) fn demoted(&mut self) {
+        self.was_demoted = true;
+        self.zero_filled = None;
+        self.change();
+    }
+
+    fn change(&mut self) {
+        self.changes = self.changes.saturating_add(1);
+        self.age = 0;
+    }
+
+    /// Base pages in use. Where accesses are not known, all that are mapped.
+    pub(super) fn used(&self) -> f64 {
+        f64::from(self.used.unwrap_or(f32::from(self.mapped)))
+    }
+
+    /// Translations that the region takes of the TLB.
+    pub(super) fn translations(&self) -> f64 {
+        match self.page_size {
+            PageSize::Base => self.used(),
+            PageSize::Huge | PageSize::Giant => f64::from(u8::from(self.idle == 0)),
+        }
+    }
+
+    /// Whether it is old enough to be promoted: `least` intervals, one more where its accesses are not
+    /// known, and twice as many for each time that its page size was changed before.
+    pub(super) fn is_settled(&self, least: u16) -> bool {
+        let unknown = u16::from(self.used.is_none());
+        let changed = if self.changes == 0 {
+            0
+        } else {
+            2_u16 << self.changes.min(MOST_CHANGES)
+        };
+        self.age >= least.saturating_add(unknown).saturating_add(changed)
+    }
+
+    pub(super) fn was_demoted(&self) -> bool {
+        self.was_demoted
+    }
+
+    pub(super) fn bloat(&self) -> u16 {
+        self.bloat
+    }
+
+    pub(super) fn idle(&self) -> u8 {
+        self.idle
+    }
+
+    pub(super) fn zero_filled(&self) -> Option<u16> {
+        self.zero_filled
+    }
+
+    pub(super) fn may_be_inspected(&self) -> bool {
+        self.page_size == PageSize::Huge && self.inspect_in == 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::page::Region;
+
+    fn base(mapped: u16, accessed: u16) -> RegionObservation {
+        RegionObservation {
+            region: Region::containing(0),
+            mapped,
+            accessed,
+            page_size: PageSize::Base,
+            zero_filled: None,
+        }
+    }
+
+    fn huge(accessed: u16, zero_filled: Option<u16>) -> RegionObservation {
+        RegionObservation {
+            page_size: PageSize::Huge,
+            zero_filled,
+            ..base(512, accessed)
+        }
+    }
+
+    fn after(observations: &[RegionObservation]) -> State {
+        observations
+            .iter()
+            .fold(None, |state, region| Some(State::next(state, region, true)))
+            .unwrap()
+    }
+
+    #[test]
+    fn state_stays_small() {
+        assert!(size_of::<(crate::Region, State)>() <= 40);
+    }
+
+    #[test]
+    fn a_first_touch_is_not_use() {
+        let touched_once = [base(256, 256), base(512, 512), base(512, 0)];
+        assert_eq!(after(&touched_once[..2]).used(), 256.0);
+        assert_eq!(after(&touched_once).used(), 128.0);
+        assert_eq!(after(&[base(512, 512), base(512, 64)]).used(), 64.0);
+    }
+
+    #[test]
+    fn freed_memory_begins_anew() {
+        assert!(after(&[base(512, 0), base(512, 0)]).is_settled(1));
+        assert!(!after(&[base(512, 0), base(512, 0), base(100, 100)]).is_settled(1));
+    }
+
+    #[test]
+    fn looking_into_a_huge_page_does_not_make_it_hot() {
+        assert_eq!(
+            after(&[
+                huge(0, None),
+                huge(0, None),
+                huge(0, Some(500)),
+                huge(512, None)
+            ])
+            .idle(),
+            2
+        );
+        assert_eq!(
+            after(&[huge(0, None), huge(0, None), huge(0, None), huge(512, None)]).idle(),
+            0
+        );
+    }
+
+    #[test]
+    fn each_change_of_page_size_doubles_the_wait() {
+        let mut state = after(&[base(512, 512)]);
+        let mut waits = Vec::new();
+        for _ in 0..3 {
+            state.demoted();
+            let mut wait = 0;
+            while !state.is_settled(1) {
+                state = State::next(Some(state), &base(512, 512), true);
+                wait += 1;
+            }
+            waits.push(wait);
+        }
+        assert_eq!(waits, [5, 9, 17]);
+    }
+}

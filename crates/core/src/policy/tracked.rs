@@ -1,0 +1,105 @@
+//! What a policy remembers of each region, kept compact: sorted vectors merged with each observation.
+
+use crate::observation::{Observation, ProcessObservation, RegionObservation, RegionRef};
+use crate::page::Region;
+use crate::process::ProcessId;
+
+/// One `T` per remembered region, by process and address.
+///
+/// Costs `size_of::<(Region, T)>()` bytes a region.
+#[derive(Debug)]
+pub(super) struct Tracked<T> {
+    processes: Vec<(ProcessId, Vec<(Region, T)>)>,
+}
+
+impl<T> Default for Tracked<T> {
+    fn default() -> Self {
+        Tracked {
+            processes: Vec::new(),
+        }
+    }
+}
+
+impl<T> Tracked<T> {
+    /// Brings the memory up to an observation. `update` gets each observed region with what is
+    /// remembered of it, and returns what to remember now, `None` to forget it. Regions and processes
+    /// that are no longer observed are forgotten.
+    pub(super) fn merge(
+        &mut self,
+        observation: &Observation,
+        mut update: impl FnMut(&ProcessObservation, &RegionObservation, Option<T>) -> Option<T>,
+    ) {
+        let mut before = std::mem::take(&mut self.processes).into_iter().peekable();
+        for process in &observation.processes {
+            while before.next_if(|(id, _)| *id < process.process).is_some() {}
+            let remembered = before
+                .next_if(|(id, _)| *id == process.process)
+                .map(|(_, regions)| regions)
+                .unwrap_or_default();
+            let regions = merge_regions(process, remembered, &mut update);
+            self.processes.push((process.process, regions));
+        }
+    }
+
+    /// What is remembered of one region.
+    pub(super) fn get_mut(&mut self, target: RegionRef) -> Option<&mut T> {
+        let process = self
+            .processes
+            .binary_search_by_key(&target.process, |(id, _)| *id)
+            .ok()?;
+        let (_, regions) = self.processes.get_mut(process)?;
+        let region = regions
+            .binary_search_by_key(&target.region, |(region, _)| *region)
+            .ok()?;
+        regions.get_mut(region).map(|(_, value)| value)
+    }
+
+    /// What is remembered of one process's regions, in address order.
+    pub(super) fn of(&self, process: ProcessId) -> &[(Region, T)] {
+        self.processes
+            .binary_search_by_key(&process, |(id, _)| *id)
+            .ok()
+            .and_then(|index| self.processes.get(index))
+            .map(|(_, regions)| regions.as_slice())
+            .unwrap_or_default()
+    }
+
+    /// Each observed region of one process that is remembered, with what is.
+    pub(super) fn join<'a>(
+        &'a self,
+        process: &'a ProcessObservation,
+    ) -> impl Iterator<Item = (&'a RegionObservation, &'a T)> {
+        let mut remembered = self.of(process.process).iter().peekable();
+        process.regions.iter().filter_map(move |observed| {
+            while remembered
+                .next_if(|(region, _)| *region < observed.region)
+                .is_some()
+            {}
+            remembered
+                .next_if(|(region, _)| *region == observed.region)
+                .map(|(_, value)| (observed, value))
+        })
+    }
+}
+
+fn merge_regions<T>(
+    process: &ProcessObservation,
+    remembered: Vec<(Region, T)>,
+    update: &mut impl FnMut(&ProcessObservation, &RegionObservation, Option<T>) -> Option<T>,
+) -> Vec<(Region, T)> {
+    let mut before = remembered.into_iter().peekable();
+    let mut after = Vec::with_capacity(process.regions.len());
+    for observed in &process.regions {
+        while before
+            .next_if(|(region, _)| *region < observed.region)
+            .is_some()
+        {}
+        let old = before
+            .next_if(|(region, _)| *region == observed.region)
+            .map(|(_, value)| value);
+        if let Some(new) = update(process, observed, old) {
+            after.push((observed.region, new));
+        }
+    }
+    after
+}

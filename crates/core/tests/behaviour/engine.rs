@@ -1,0 +1,369 @@
+//! The engine on a machine that knows its own truth.
+
+use std::time::Duration;
+
+use mega_core::engine::{Budgets, Engine, StepReport};
+use mega_core::{
+    ActionKind, Cause, HUGE_PAGE_SIZE, Machine, Observation, Outcome, Policy, RegionRef,
+};
+
+use crate::observations::{policy, target};
+use crate::tiny_machine::{Costs, TinyMachine, Truth};
+
+const INTERVAL: Duration = Duration::from_secs(5);
+
+fn engine(name: &str, budgets: Budgets) -> Engine {
+    Engine::new(policy(name, &[]), budgets, INTERVAL)
+}
+
+/// Takes `steps` steps, waiting as long between them as the engine asks for.
+fn run(engine: &mut Engine, machine: &mut TinyMachine, steps: usize) -> Vec<StepReport> {
+    let mut reports = Vec::new();
+    for _ in 0..steps {
+        let report = engine.step(machine).unwrap();
+        machine.clock += report.next_interval;
+        reports.push(report);
+    }
+    reports
+}
+
+/// `count` regions of process `pid`, mapped whole and in use.
+fn in_use(pid: u32, count: u64) -> impl Iterator<Item = (RegionRef, Truth)> {
+    (0..count).map(move |index| (target(pid, index), Truth::base(512, 512)))
+}
+
+#[test]
+fn promotes_what_is_in_use_and_says_what_it_did() {
+    let mut machine = TinyMachine::new(in_use(1, 100));
+    let mut engine = engine("adaptive", Budgets::default());
+    let reports = run(&mut engine, &mut machine, 4);
+    assert_eq!(machine.huge_pages(1), 100);
+    let totals = engine.totals();
+    assert_eq!(
+        (totals.steps, totals.promoted, totals.failures.count()),
+        (4, 100, 0)
+    );
+    assert_eq!(
+        (totals.bytes_copied, totals.bloat_bytes_added),
+        (100 * HUGE_PAGE_SIZE, 0)
+    );
+    assert_eq!(
+        reports[1].actions.promoted, 100,
+        "at the first whole interval"
+    );
+    let last = &reports[3].processes[0];
+    assert_eq!(
+        (last.regions, last.huge_bytes, last.accessed_bytes),
+        (100, 100 << 21, 100 << 21)
+    );
+    assert_eq!(reports[3].next_interval, INTERVAL);
+}
+
+#[test]
+fn a_failed_promotion_is_not_counted_and_not_tried_without_end() {
+    let mut machine = TinyMachine::new(in_use(1, 100));
+    machine.failures.insert(target(1, 7), Cause::Busy);
+    let mut engine = engine("ingens", Budgets::default());
+    run(&mut engine, &mut machine, 60);
+    let totals = engine.totals();
+    assert_eq!(totals.promoted, 99);
+    let tries = machine
+        .log
+        .iter()
+        .filter(|(_, action, _)| action.target == target(1, 7))
+        .count() as u64;
+    assert_eq!(totals.failures.promote.get(&Cause::Busy), Some(&tries));
+    assert!((2..=7).contains(&tries), "tried {tries} times in 60 steps");
+    assert!(totals.backed_off > 0);
+}
+
+#[test]
+fn without_memory_it_asks_rarely_and_serves_the_processes_that_have_some() {
+    let mut machine = TinyMachine::new(in_use(1, 1000).chain(in_use(2, 10)));
+    for index in 0..1000 {
+        machine.failures.insert(target(1, index), Cause::NoMemory);
+    }
+    let mut engine = engine("adaptive", Budgets::default());
+    run(&mut engine, &mut machine, 100);
+    assert_eq!((machine.huge_pages(1), machine.huge_pages(2)), (0, 10));
+    // One batch of 8 at first, then 4 at a time, ever more rarely.
+    let failed = engine.totals().failures.promote[&Cause::NoMemory];
+    assert!((8..40).contains(&failed), "{failed} vain promotions");
+    // When there is memory again, it is found out and all are served.
+    machine.failures.clear();
+    run(&mut engine, &mut machine, 70);
+    assert_eq!(machine.huge_pages(1), 1000);
+}
+
+#[test]
+fn a_copy_budget_too_small_for_all_is_shared_and_kept() {
+    let mut machine = TinyMachine::new(
+        in_use(1, 1000)
+            .chain(in_use(2, 1000))
+            .chain(in_use(3, 1000)),
+    );
+    let budgets = Budgets {
+        copy_bytes_per_second: 6 * HUGE_PAGE_SIZE,
+        ..Budgets::default()
+    };
+    let mut engine = engine("adaptive", budgets);
+    let reports = run(&mut engine, &mut machine, 6);
+    // 30 in each interval of 5 s.
+    let each: Vec<u64> = reports
+        .iter()
+        .map(|report| report.actions.promoted)
+        .collect();
+    assert_eq!(each, [0, 30, 30, 30, 30, 30]);
+    assert_eq!([1, 2, 3].map(|pid| machine.huge_pages(pid)), [50, 50, 50]);
+    assert_eq!(reports[1].actions.deferred_by_budget, 2970);
+}
+
+#[test]
+fn a_slow_machine_stops_early_and_keeps_the_cpu_share() {
+    let mut machine = TinyMachine::new(in_use(1, 2000));
+    machine.costs = Costs {
+        observe: 0.01,
+        inspect: 0.01,
+        act: 0.05,
+    };
+    let start = machine.now();
+    let mut engine = engine(
+        "adaptive",
+        Budgets {
+            cpu_share: 0.1,
+            ..Budgets::default()
+        },
+    );
+    run(&mut engine, &mut machine, 100);
+    let elapsed = (machine.now() - start).as_secs_f64();
+    let used = machine.cpu_time().as_secs_f64();
+    // The burst of one interval comes on top.
+    assert!(used <= 0.1 * (elapsed + 5.0), "{used} s of {elapsed} s");
+    assert!(
+        used > 0.05 * elapsed,
+        "{used} s of {elapsed} s: the budget is there to be used"
+    );
+    assert!(engine.totals().promoted > 0);
+}
+
+#[test]
+fn observing_over_budget_stretches_the_interval_and_still_leaves_something_to_act_with() {
+    let mut machine = TinyMachine::new(in_use(1, 50));
+    machine.costs = Costs {
+        observe: 2.0,
+        inspect: 0.001,
+        act: 0.001,
+    };
+    let start = machine.now();
+    let mut engine = engine(
+        "adaptive",
+        Budgets {
+            cpu_share: 0.1,
+            ..Budgets::default()
+        },
+    );
+    let reports = run(&mut engine, &mut machine, 20);
+    assert!(
+        reports[0].next_interval >= Duration::from_secs(20),
+        "{:?}",
+        reports[0].next_interval
+    );
+    let elapsed = (machine.now() - start).as_secs_f64();
+    assert!(machine.cpu_time().as_secs_f64() <= 0.1 * (elapsed + 5.0));
+    assert_eq!(machine.huge_pages(1), 50);
+}
+
+#[test]
+fn neighbours_go_to_the_machine_together() {
+    let mut machine = TinyMachine::new(in_use(1, 64));
+    machine.costs.act = 1e-4;
+    let mut engine = engine("adaptive", Budgets::default());
+    run(&mut engine, &mut machine, 3);
+    // A few at first, to learn what they cost.
+    let sizes: Vec<usize> = machine.batches.iter().map(Vec::len).collect();
+    assert_eq!(sizes, [8, 56]);
+    assert!(
+        machine
+            .batches
+            .iter()
+            .all(|batch| batch.is_sorted_by_key(|action| action.target))
+    );
+}
+
+#[test]
+fn what_turns_out_cheaper_than_thought_is_done_in_one_step() {
+    // 2000 promotions of 0.4 ms fit 1.25 s of CPU; 5 ms, as thought at first, would allow 250.
+    let mut machine = TinyMachine::new(in_use(1, 2000));
+    machine.costs.act = 0.4e-3;
+    let mut engine = engine("ingens", Budgets::default());
+    let reports = run(&mut engine, &mut machine, 1);
+    assert_eq!(reports[0].actions.promoted, 2000);
+}
+
+#[test]
+fn a_dry_run_counts_each_region_once_as_what_it_would_do() {
+    let mut machine = TinyMachine::new(in_use(1, 100));
+    machine.dry_run = true;
+    let mut engine = engine("adaptive", Budgets::default());
+    run(&mut engine, &mut machine, 10);
+    let totals = engine.totals();
+    assert_eq!(
+        (totals.would_promote, totals.promoted, totals.bytes_copied),
+        (100, 0, 0)
+    );
+    assert_eq!(machine.huge_pages(1), 0);
+}
+
+#[test]
+fn outcomes_that_are_missing_count_as_neither() {
+    let mut machine = TinyMachine::new(in_use(1, 100));
+    machine.swallowed = 1;
+    let mut engine = engine("adaptive", Budgets::default());
+    run(&mut engine, &mut machine, 5);
+    let totals = engine.totals();
+    assert_eq!(machine.huge_pages(1), 100);
+    assert_eq!(totals.promoted + totals.unreported, 100);
+    assert!(totals.unreported > 0);
+}
+
+#[test]
+fn under_pressure_zero_filled_huge_pages_are_found_and_given_back() {
+    let bloated = (0..100).map(|index| (target(1, index), Truth::huge(100, 0)));
+    let used = (100..200).map(|index| (target(1, index), Truth::huge(512, 512)));
+    let mut machine = TinyMachine::new(bloated.chain(used));
+    machine.total = 1 << 30;
+    machine.others = (1 << 30) - 400 * HUGE_PAGE_SIZE / 2 - (50 << 20);
+    let mut engine = engine("adaptive", Budgets::default());
+    let reports = run(&mut engine, &mut machine, 10);
+    let totals = engine.totals();
+    assert!(machine.available() as f64 >= 0.15 * machine.total as f64);
+    assert_eq!(totals.bytes_given_back, totals.demoted * (412 << 12));
+    assert!((1..=100).contains(&totals.demoted), "{}", totals.demoted);
+    assert!(
+        (100..200).all(|index| machine.regions[&target(1, index)].huge),
+        "what is used stays huge"
+    );
+    let bloat: u64 = reports
+        .iter()
+        .filter_map(|report| report.processes[0].bloat_bytes)
+        .max()
+        .unwrap();
+    assert_eq!(bloat, 100 * (412 << 12));
+}
+
+#[test]
+fn two_runs_of_the_same_are_the_same() {
+    let history = || {
+        let mixed = (0..400).map(|index| {
+            (
+                target(index % 3 + 1, u64::from(index)),
+                Truth::base(300 + (index % 213) as u16, u16::try_from(index).unwrap()),
+            )
+        });
+        let mut machine = TinyMachine::new(mixed);
+        machine.free_blocks = 100;
+        machine.failures.insert(target(1, 300), Cause::Busy);
+        let mut engine = engine("adaptive", Budgets::default());
+        let reports = run(&mut engine, &mut machine, 30);
+        (machine.log, reports)
+    };
+    assert_eq!(history(), history());
+}
+
+/// Asks for the same promotions whatever it sees.
+struct Stubborn(Vec<RegionRef>);
+
+impl Policy for Stubborn {
+    fn name(&self) -> &'static str {
+        "stubborn"
+    }
+
+    fn decide(&mut self, _observation: &Observation) -> Vec<mega_core::Action> {
+        let promote = |target: &RegionRef| mega_core::Action {
+            kind: ActionKind::Promote,
+            target: *target,
+        };
+        self.0.iter().map(promote).collect()
+    }
+}
+
+#[test]
+fn what_is_so_already_is_said_and_costs_no_copy_budget() {
+    let mut machine =
+        TinyMachine::new((0..8).map(|index| (target(1, index), Truth::huge(512, 512))));
+    let wanted = (0..8).map(|index| target(1, index)).collect();
+    let budgets = Budgets {
+        copy_bytes_per_second: 2 * HUGE_PAGE_SIZE,
+        ..Budgets::default()
+    };
+    let mut engine = Engine::new(Box::new(Stubborn(wanted)), budgets, INTERVAL);
+    engine.step(&mut machine).unwrap();
+    engine.step(&mut machine).unwrap();
+    assert_eq!(
+        (engine.totals().already_so, engine.totals().promoted),
+        (16, 0)
+    );
+}
+
+#[test]
+fn a_region_that_is_gone_is_forgotten() {
+    let mut machine = TinyMachine::new(in_use(1, 1));
+    let gone = target(1, 99);
+    let mut engine = Engine::new(
+        Box::new(Stubborn(vec![gone, gone])),
+        Budgets::default(),
+        INTERVAL,
+    );
+    run(&mut engine, &mut machine, 3);
+    assert_eq!(
+        engine.totals().failures.promote[&Cause::Gone],
+        3,
+        "asked for twice, tried once a step"
+    );
+    assert!(
+        machine
+            .log
+            .iter()
+            .all(|(_, _, outcome)| *outcome == Outcome::Failed(Cause::Gone))
+    );
+}
+
+#[test]
+fn what_may_not_be_changed_is_left_alone_as_a_process() {
+    let mut machine = TinyMachine::new(in_use(1, 500).chain(in_use(2, 5)));
+    for index in 0..500 {
+        machine
+            .failures
+            .insert(target(1, index), Cause::NotPermitted);
+    }
+    let mut engine = engine("adaptive", Budgets::default());
+    run(&mut engine, &mut machine, 60);
+    let failed = engine.totals().failures.promote[&Cause::NotPermitted];
+    assert!(failed <= 8, "one batch: {failed}");
+    assert_eq!(machine.huge_pages(2), 5);
+}
+
+#[test]
+fn policy_budgets_and_interval_can_be_changed_on_the_way() {
+    let mut machine = TinyMachine::new(in_use(1, 100));
+    let mut engine = engine(
+        "base",
+        Budgets {
+            copy_bytes_per_second: 0,
+            ..Budgets::default()
+        },
+    );
+    run(&mut engine, &mut machine, 3);
+    engine.replace_policy(policy("adaptive", &[]));
+    run(&mut engine, &mut machine, 3);
+    assert_eq!(engine.totals().promoted, 0, "no copy budget");
+    engine.set_budgets(Budgets::default());
+    engine.set_interval(Duration::from_secs(1));
+    let reports = run(&mut engine, &mut machine, 3);
+    assert_eq!(machine.huge_pages(1), 100);
+    assert_eq!(
+        (engine.policy_name(), reports[0].next_interval),
+        ("adaptive", Duration::from_secs(1))
+    );
+    assert_eq!(engine.totals().steps, 9);
+}

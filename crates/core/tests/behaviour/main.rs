@@ -1,0 +1,12 @@
+//! How the policies and the engine behave, on observations made by hand and on a tiny machine that knows
+//! its own truth.
+
+#![allow(clippy::unwrap_used)] // Helpers outside #[test] functions unwrap too.
+
+mod adaptive;
+mod baselines;
+mod engine;
+mod mega;
+mod observations;
+mod properties;
+mod tiny_machine;

@@ -1,0 +1,118 @@
+//! Observations made by hand.
+
+use std::time::Duration;
+
+use mega_core::policy::{Parameters, build};
+use mega_core::{
+    Action, ActionKind, MemoryObservation, Observation, PageSize, Policy, ProcessId,
+    ProcessObservation, Region, RegionObservation, RegionRef,
+};
+
+pub(crate) const GIB: u64 = 1 << 30;
+
+/// A machine with nothing scarce.
+pub(crate) const PLENTY: MemoryObservation = MemoryObservation {
+    total: 64 * GIB,
+    available: 48 * GIB,
+    free: 40 * GIB,
+    contiguity: 32 * GIB,
+};
+
+pub(crate) fn process(pid: u32) -> ProcessId {
+    ProcessId {
+        pid,
+        start_time: 1000 + u64::from(pid),
+    }
+}
+
+/// The region with this number.
+pub(crate) fn region(index: u64) -> Region {
+    Region::containing((1 << 40) + index * mega_core::HUGE_PAGE_SIZE)
+}
+
+pub(crate) fn target(pid: u32, index: u64) -> RegionRef {
+    RegionRef {
+        process: process(pid),
+        region: region(index),
+    }
+}
+
+/// A region of base pages: its number, base pages mapped, base pages accessed.
+pub(crate) fn base(index: u64, mapped: u16, accessed: u16) -> RegionObservation {
+    let (region, page_size) = (region(index), PageSize::Base);
+    RegionObservation {
+        region,
+        mapped,
+        accessed,
+        page_size,
+        zero_filled: None,
+    }
+}
+
+/// A huge page: its number, whether it was accessed, base pages counted as zero-filled.
+pub(crate) fn huge(index: u64, accessed: bool, zero_filled: Option<u16>) -> RegionObservation {
+    let accessed = if accessed { 512 } else { 0 };
+    RegionObservation {
+        page_size: PageSize::Huge,
+        zero_filled,
+        ..base(index, 512, accessed)
+    }
+}
+
+pub(crate) fn observation(
+    memory: MemoryObservation,
+    processes: &[(u32, Vec<RegionObservation>)],
+) -> Observation {
+    let processes = processes
+        .iter()
+        .map(|(pid, regions)| ProcessObservation {
+            process: process(*pid),
+            regions: regions.clone(),
+            accesses_known: true,
+        })
+        .collect();
+    Observation {
+        interval: Duration::from_secs(5),
+        processes,
+        memory,
+    }
+}
+
+/// One process with these regions, on a machine with nothing scarce.
+pub(crate) fn seen(regions: Vec<RegionObservation>) -> Observation {
+    observation(PLENTY, &[(1, regions)])
+}
+
+pub(crate) fn policy(name: &str, parameters: &[(&str, f64)]) -> Box<dyn Policy> {
+    let parameters: Parameters = parameters
+        .iter()
+        .map(|(name, value)| ((*name).to_owned(), *value))
+        .collect();
+    build(name, &parameters).unwrap()
+}
+
+/// What the policy decides when it has seen the same `times` times.
+pub(crate) fn decides(
+    policy: &mut dyn Policy,
+    observation: &Observation,
+    times: usize,
+) -> Vec<Action> {
+    (0..times)
+        .map(|_| policy.decide(observation))
+        .last()
+        .unwrap_or_default()
+}
+
+pub(crate) fn promote(pid: u32, index: u64) -> Action {
+    Action {
+        kind: ActionKind::Promote,
+        target: target(pid, index),
+    }
+}
+
+pub(crate) fn demote(pid: u32, index: u64) -> Action {
+    Action {
+        kind: ActionKind::Demote,
+        target: target(pid, index),
+    }
+}

@@ -1,0 +1,316 @@
+//! What must hold whatever the machine holds.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use mega_core::engine::{Budgets, Engine, would};
+use mega_core::policy::{Parameters, build, registry};
+use mega_core::{
+    ActionKind, Cause, HUGE_PAGE_SIZE, Machine, MemoryObservation, Observation, Outcome, PageSize,
+    ProcessObservation, RegionObservation, RegionRef,
+};
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+use crate::observations::{process, region, target};
+use crate::tiny_machine::{Costs, TinyMachine, Truth};
+
+fn truth() -> impl Strategy<Value = Truth> {
+    (1..=512_u16, 0..=512_u16, 0..=512_u16, any::<bool>()).prop_map(
+        |(mapped, filled, used, huge)| {
+            let mapped = if huge { 512 } else { mapped };
+            // Half of the regions are mapped whole, or no threshold would ever be passed.
+            let mapped = if mapped > 256 { 512 } else { mapped };
+            let filled = if huge { filled.max(1) } else { mapped };
+            Truth {
+                filled,
+                resident: mapped,
+                used: used.min(filled),
+                huge,
+            }
+        },
+    )
+}
+
+fn cause() -> impl Strategy<Value = Cause> {
+    prop::sample::select(vec![
+        Cause::NoMemory,
+        Cause::Busy,
+        Cause::Gone,
+        Cause::NotEligible,
+        Cause::NotPermitted,
+    ])
+}
+
+prop_compose! {
+    /// Up to three processes with up to 80 regions in all; memory from short to plentiful.
+    fn machine()(
+        truths in vec((1..=3_u32, truth()), 1..80),
+        failing in vec((0..80_u64, cause()), 0..10),
+        spare_regions in 0..200_u64,
+        free_blocks in 0..200_u64,
+        act in 0.0..0.05_f64,
+        observe in 0.0..0.5_f64,
+    ) -> TinyMachine {
+        let regions: BTreeMap<RegionRef, Truth> = (0..)
+            .zip(truths)
+            .map(|(index, (pid, truth))| (target(pid, index), truth))
+            .collect();
+        let resident: u64 = regions.values().map(|truth| u64::from(truth.resident) << 12).sum();
+        let mut machine = TinyMachine::new(regions);
+        machine.total = 4 << 30;
+        machine.others = (machine.total - resident).saturating_sub(spare_regions * 4 * HUGE_PAGE_SIZE);
+        machine.free_blocks = free_blocks;
+        machine.costs = Costs { observe, inspect: act / 4.0, act };
+        for (index, cause) in failing {
+            for pid in 1..=3 {
+                machine.failures.insert(target(pid, index), cause);
+            }
+        }
+        machine
+    }
+}
+
+fn budgets() -> impl Strategy<Value = Budgets> {
+    (0.01..1.0_f64, 0..64_u64).prop_map(|(cpu_share, pages)| Budgets {
+        cpu_share,
+        copy_bytes_per_second: pages * HUGE_PAGE_SIZE,
+    })
+}
+
+fn any_policy() -> impl Strategy<Value = &'static str> {
+    prop::sample::select(registry().iter().map(|info| info.name).collect::<Vec<_>>())
+}
+
+fn engine(name: &str, budgets: Budgets, interval: Duration) -> Engine {
+    Engine::new(build(name, &Parameters::new()).unwrap(), budgets, interval)
+}
+
+/// Anything at all, in any order and out of any range.
+fn nonsense() -> impl Strategy<Value = Observation> {
+    let page_size = prop::sample::select(vec![PageSize::Base, PageSize::Huge, PageSize::Giant]);
+    let any_region = (
+        0..20_u64,
+        any::<u16>(),
+        any::<u16>(),
+        page_size,
+        any::<Option<u16>>(),
+    )
+        .prop_map(
+            |(index, mapped, accessed, page_size, zero_filled)| RegionObservation {
+                region: region(index),
+                mapped,
+                accessed,
+                page_size,
+                zero_filled,
+            },
+        );
+    let any_process = (0..4_u32, vec(any_region, 0..40), any::<bool>()).prop_map(
+        |(pid, regions, accesses_known)| ProcessObservation {
+            process: process(pid),
+            regions,
+            accesses_known,
+        },
+    );
+    let any_memory = (any::<u64>(), any::<u64>(), any::<u64>(), any::<u64>()).prop_map(
+        |(total, available, free, contiguity)| MemoryObservation {
+            total,
+            available,
+            free,
+            contiguity,
+        },
+    );
+    (vec(any_process, 0..6), any_memory).prop_map(|(processes, memory)| Observation {
+        interval: Duration::from_secs(5),
+        processes,
+        memory,
+    })
+}
+
+/// A machine that reports what it is told to, and answers every action with too few or too many outcomes.
+struct Liar {
+    reports: Vec<Observation>,
+    answers: usize,
+    steps: u32,
+}
+
+impl Machine for Liar {
+    type Error = std::convert::Infallible;
+
+    fn now(&self) -> Duration {
+        Duration::from_secs(5) * self.steps
+    }
+
+    fn cpu_time(&self) -> Duration {
+        Duration::ZERO
+    }
+
+    fn observe(&mut self) -> Result<Observation, Self::Error> {
+        self.steps += 1;
+        Ok(self.reports.pop().unwrap_or_default())
+    }
+
+    fn count_zero_filled(&mut self, _target: RegionRef) -> Option<u16> {
+        Some(u16::MAX)
+    }
+
+    fn act(&mut self, _actions: &[mega_core::Action]) -> Vec<Outcome> {
+        vec![
+            Outcome::Done {
+                resident_before: u64::MAX >> 32,
+                resident_after: 0
+            };
+            self.answers
+        ]
+    }
+}
+
+proptest! {
+    /// On a machine whose programs keep doing the same, every policy comes to rest: a region is promoted
+    /// and demoted at most once each.
+    #[test]
+    fn no_policy_oscillates_on_constant_input(name in any_policy(), machine in machine()) {
+        let mut machine = machine;
+        let mut engine = engine(name, Budgets { cpu_share: 1.0, ..Budgets::default() }, Duration::from_secs(5));
+        for _ in 0..240 {
+            let report = engine.step(&mut machine).unwrap();
+            machine.clock += report.next_interval;
+        }
+        for (target, changes) in machine.changes() {
+            prop_assert!(changes <= 2, "{name} changed {target:?} {changes} times");
+        }
+    }
+
+    /// What is counted as done is what the machine did.
+    #[test]
+    fn totals_say_what_happened(name in any_policy(), machine in machine(), budgets in budgets()) {
+        let mut machine = machine;
+        let huge = |machine: &TinyMachine| machine.regions.values().filter(|truth| truth.huge).count() as i64;
+        let before = huge(&machine);
+        let mut engine = engine(name, budgets, Duration::from_secs(5));
+        for _ in 0..40 {
+            let report = engine.step(&mut machine).unwrap();
+            machine.clock += report.next_interval;
+        }
+        let totals = engine.totals();
+        prop_assert_eq!(huge(&machine) - before, totals.promoted as i64 - totals.demoted as i64);
+        let failed = machine.log.iter().filter(|(_, _, outcome)| matches!(outcome, Outcome::Failed(_)));
+        prop_assert_eq!(failed.count() as u64, totals.failures.count());
+        let tried = totals.promoted + totals.demoted + totals.already_so + totals.failures.count();
+        prop_assert_eq!(tried, machine.log.len() as u64);
+    }
+
+    /// In no stretch of time is more copied than the rate and one interval's burst allow, and never is
+    /// more CPU used than the share, one interval's burst and the last batch.
+    #[test]
+    fn budgets_are_never_exceeded(
+        name in any_policy(),
+        machine in machine(),
+        budgets in budgets(),
+        interval in 1..20_u64,
+    ) {
+        let mut machine = machine;
+        let interval = Duration::from_secs(interval);
+        let mut engine = engine(name, budgets, interval);
+        let start = machine.clock;
+        for _ in 0..30 {
+            let report = engine.step(&mut machine).unwrap();
+            let elapsed = (machine.clock - start).as_secs_f64();
+            let used = machine.cpu_time().as_secs_f64();
+            // What one observation and one batch or inspection can take beyond what was known to be left.
+            let overdraft = machine.costs.observe + 64.0 * machine.costs.act;
+            let burst = interval.max(report.next_interval).as_secs_f64();
+            prop_assert!(used <= budgets.cpu_share * (elapsed + burst) + overdraft);
+            machine.clock += report.next_interval;
+        }
+        let copies: Vec<Duration> = machine
+            .log
+            .iter()
+            .filter(|(_, action, outcome)| {
+                action.kind == ActionKind::Promote && matches!(outcome, Outcome::Done { .. })
+            })
+            .map(|(moment, _, _)| *moment)
+            .collect();
+        let rate = budgets.copy_bytes_per_second as f64;
+        let burst = (rate * interval.as_secs_f64()).max(HUGE_PAGE_SIZE as f64);
+        for (first, from) in copies.iter().enumerate() {
+            for (last, to) in copies.iter().enumerate().skip(first) {
+                let bytes = ((last - first + 1) as u64 * HUGE_PAGE_SIZE) as f64;
+                prop_assert!(bytes <= burst + rate * (*to - *from).as_secs_f64() + 1.0);
+            }
+        }
+    }
+
+    /// Every process that could use promotions gets its part.
+    #[test]
+    fn no_process_starves(name in prop::sample::select(vec!["adaptive", "ingens", "hawkeye", "mega"]),
+                          sizes in vec(20..200_u64, 2..6), pages in 1..20_u64) {
+        let regions = (1..).zip(&sizes).flat_map(|(pid, size)| {
+            (0..*size).map(move |index| (target(pid, index), Truth::base(512, 512)))
+        });
+        let mut machine = TinyMachine::new(regions);
+        let copy_bytes_per_second = pages * HUGE_PAGE_SIZE;
+        let mut engine = engine(name, Budgets { copy_bytes_per_second, cpu_share: 1.0 }, Duration::from_secs(1));
+        let mut steps = 0;
+        // Until the first process is served whole, or has only what is left to it as it fits the TLB.
+        while (1..).zip(&sizes).all(|(pid, size)| machine.huge_pages(pid) as u64 + 4 <= *size) && steps < 500 {
+            let report = engine.step(&mut machine).unwrap();
+            machine.clock += report.next_interval;
+            steps += 1;
+        }
+        let served: Vec<usize> = (1..).zip(&sizes).map(|(pid, _)| machine.huge_pages(pid)).collect();
+        let (least, most) = (served.iter().min().unwrap(), served.iter().max().unwrap());
+        // In the last step the first process done leaves its part to the others.
+        prop_assert!(*least as u64 + pages + 8 >= *most as u64, "{served:?} after {steps} steps");
+        prop_assert!(*least > 0, "{served:?} after {steps} steps");
+    }
+
+    /// The same machine and the same engine do the same.
+    #[test]
+    fn decisions_are_deterministic(name in any_policy(), seen in vec(nonsense(), 1..12)) {
+        let decisions = || {
+            let mut policy = build(name, &Parameters::new()).unwrap();
+            seen.iter().map(|observation| {
+                let mut observation = observation.clone();
+                observation.normalise();
+                (policy.inspect(&observation), policy.decide(&observation))
+            }).collect::<Vec<_>>()
+        };
+        prop_assert_eq!(decisions(), decisions());
+    }
+
+    /// Nothing that a machine reports makes the engine or a policy panic.
+    #[test]
+    fn nonsense_is_survived(name in any_policy(), reports in vec(nonsense(), 1..12), answers in 0..100_usize) {
+        for observation in &reports {
+            let _ = would(build(name, &Parameters::new()).unwrap(), observation);
+            let mut policy = build(name, &Parameters::new()).unwrap();
+            for _ in 0..3 {
+                let _ = (policy.inspect(observation), policy.decide(observation));
+            }
+        }
+        let mut machine = Liar { reports, answers, steps: 0 };
+        let mut engine = engine(name, Budgets::default(), Duration::from_secs(5));
+        for _ in 0..15 {
+            engine.step(&mut machine).unwrap();
+        }
+    }
+
+    /// A normalised observation is what the vocabulary promises, and stays as it is when normalised again.
+    #[test]
+    fn normalising_keeps_the_promise(observation in nonsense()) {
+        let mut once = observation;
+        once.normalise();
+        let mut twice = once.clone();
+        twice.normalise();
+        prop_assert_eq!(&once, &twice);
+        prop_assert!(once.processes.is_sorted_by(|left, right| left.process < right.process));
+        for process in &once.processes {
+            prop_assert!(process.regions.is_sorted_by(|left, right| left.region < right.region));
+            for region in &process.regions {
+                prop_assert!(region.accessed <= region.mapped && (1..=512).contains(&region.mapped));
+                prop_assert!(region.zero_filled.is_none_or(|zeros| zeros <= region.mapped));
+            }
+        }
+    }
+}

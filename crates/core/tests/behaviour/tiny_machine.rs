@@ -1,0 +1,252 @@
+//! A machine in a few lines: regions whose truth is known, memory that runs out, a clock that only the
+//! test moves, and failures on demand.
+
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::time::Duration;
+
+use mega_core::{
+    Action, ActionKind, BASE_PAGE_SIZE, Cause, HUGE_PAGE_SIZE, Machine, MemoryObservation,
+    Observation, Outcome, PAGES_PER_REGION, PageSize, ProcessObservation, RegionObservation,
+    RegionRef,
+};
+
+/// What is true of a region.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Truth {
+    /// Base pages that hold more than zeros.
+    pub(crate) filled: u16,
+    /// Base pages resident: all while it is huge.
+    pub(crate) resident: u16,
+    /// Base pages that its program uses in every interval.
+    pub(crate) used: u16,
+    pub(crate) huge: bool,
+}
+
+impl Truth {
+    pub(crate) fn base(mapped: u16, used: u16) -> Self {
+        Truth {
+            filled: mapped,
+            resident: mapped,
+            used,
+            huge: false,
+        }
+    }
+
+    pub(crate) fn huge(filled: u16, used: u16) -> Self {
+        Truth {
+            filled,
+            resident: PAGES_PER_REGION,
+            used,
+            huge: true,
+        }
+    }
+}
+
+/// Seconds of CPU that things cost.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Costs {
+    pub(crate) observe: f64,
+    pub(crate) inspect: f64,
+    pub(crate) act: f64,
+}
+
+#[derive(Debug)]
+pub(crate) struct TinyMachine {
+    pub(crate) regions: BTreeMap<RegionRef, Truth>,
+    pub(crate) total: u64,
+    /// Bytes in use by others.
+    pub(crate) others: u64,
+    pub(crate) free_blocks: u64,
+    pub(crate) costs: Costs,
+    pub(crate) failures: BTreeMap<RegionRef, Cause>,
+    pub(crate) dry_run: bool,
+    /// Outcomes left out of every answer.
+    pub(crate) swallowed: usize,
+    /// Everything that was tried: when, what, and what came of it.
+    pub(crate) log: Vec<(Duration, Action, Outcome)>,
+    /// How many actions came at once.
+    pub(crate) batches: Vec<Vec<Action>>,
+    pub(crate) clock: Duration,
+    cpu: Duration,
+}
+
+impl TinyMachine {
+    /// A machine with 64 GiB, enough free blocks, and costs as on a small virtual machine.
+    pub(crate) fn new(regions: impl IntoIterator<Item = (RegionRef, Truth)>) -> Self {
+        TinyMachine {
+            regions: regions.into_iter().collect(),
+            total: 64 << 30,
+            others: 0,
+            free_blocks: 1 << 15,
+            costs: Costs {
+                observe: 1e-3,
+                inspect: 0.2e-3,
+                act: 1e-3,
+            },
+            failures: BTreeMap::new(),
+            dry_run: false,
+            swallowed: 0,
+            log: Vec::new(),
+            batches: Vec::new(),
+            clock: Duration::from_secs(1000),
+            cpu: Duration::ZERO,
+        }
+    }
+
+    fn spend(&mut self, seconds: f64) {
+        self.cpu += Duration::from_secs_f64(seconds);
+        self.clock += Duration::from_secs_f64(seconds);
+    }
+
+    pub(crate) fn available(&self) -> u64 {
+        let resident: u64 = self
+            .regions
+            .values()
+            .map(|truth| u64::from(truth.resident))
+            .sum();
+        self.total
+            .saturating_sub(self.others + resident * BASE_PAGE_SIZE)
+    }
+
+    fn perform(&mut self, action: &Action) -> Outcome {
+        let available = self.available();
+        if self.dry_run {
+            return Outcome::NotTried;
+        }
+        if let Some(cause) = self.failures.get(&action.target) {
+            return Outcome::Failed(*cause);
+        }
+        let Some(truth) = self.regions.get_mut(&action.target) else {
+            return Outcome::Failed(Cause::Gone);
+        };
+        let resident_before = u64::from(truth.resident) * BASE_PAGE_SIZE;
+        match (action.kind, truth.huge) {
+            (ActionKind::Promote, true) | (ActionKind::Demote, false) => return Outcome::AlreadySo,
+            (ActionKind::Promote, false) => {
+                if self.free_blocks == 0 || available < HUGE_PAGE_SIZE {
+                    return Outcome::Failed(Cause::NoMemory);
+                }
+                self.free_blocks -= 1;
+                *truth = Truth {
+                    huge: true,
+                    resident: PAGES_PER_REGION,
+                    ..*truth
+                };
+            }
+            (ActionKind::Demote, true) => {
+                *truth = Truth {
+                    huge: false,
+                    resident: truth.filled,
+                    ..*truth
+                };
+            }
+        }
+        Outcome::Done {
+            resident_before,
+            resident_after: u64::from(truth.resident) * BASE_PAGE_SIZE,
+        }
+    }
+
+    /// How often each region's page size was changed.
+    pub(crate) fn changes(&self) -> BTreeMap<RegionRef, usize> {
+        let mut changes = BTreeMap::new();
+        for (_, action, outcome) in &self.log {
+            if matches!(outcome, Outcome::Done { .. }) {
+                *changes.entry(action.target).or_default() += 1;
+            }
+        }
+        changes
+    }
+
+    pub(crate) fn huge_pages(&self, pid: u32) -> usize {
+        let of = |target: &RegionRef| target.process.pid == pid;
+        self.regions
+            .iter()
+            .filter(|(target, truth)| of(target) && truth.huge)
+            .count()
+    }
+}
+
+impl Machine for TinyMachine {
+    type Error = Infallible;
+
+    fn now(&self) -> Duration {
+        self.clock
+    }
+
+    fn cpu_time(&self) -> Duration {
+        self.cpu
+    }
+
+    fn observe(&mut self) -> Result<Observation, Infallible> {
+        self.spend(self.costs.observe);
+        let mut processes: Vec<ProcessObservation> = Vec::new();
+        for (target, truth) in &self.regions {
+            if processes
+                .last()
+                .is_none_or(|process| process.process != target.process)
+            {
+                let regions = Vec::new();
+                processes.push(ProcessObservation {
+                    process: target.process,
+                    regions,
+                    accesses_known: true,
+                });
+            }
+            let accessed = match (truth.huge, truth.used) {
+                (true, 0) => 0,
+                (true, _) => PAGES_PER_REGION,
+                (false, used) => used.min(truth.resident),
+            };
+            let page_size = if truth.huge {
+                PageSize::Huge
+            } else {
+                PageSize::Base
+            };
+            let region = RegionObservation {
+                region: target.region,
+                mapped: truth.resident,
+                accessed,
+                page_size,
+                zero_filled: None,
+            };
+            if let Some(process) = processes.last_mut() {
+                process.regions.push(region);
+            }
+        }
+        let available = self.available();
+        let contiguity = self.free_blocks * HUGE_PAGE_SIZE;
+        let memory = MemoryObservation {
+            total: self.total,
+            available,
+            free: available,
+            contiguity,
+        };
+        Ok(Observation {
+            interval: Duration::from_secs(5),
+            processes,
+            memory,
+        })
+    }
+
+    fn count_zero_filled(&mut self, target: RegionRef) -> Option<u16> {
+        self.spend(self.costs.inspect);
+        self.regions
+            .get(&target)
+            .map(|truth| truth.resident - truth.filled)
+    }
+
+    fn act(&mut self, actions: &[Action]) -> Vec<Outcome> {
+        self.batches.push(actions.to_vec());
+        let mut outcomes = Vec::new();
+        for action in actions {
+            self.spend(self.costs.act);
+            let outcome = self.perform(action);
+            self.log.push((self.clock, *action, outcome));
+            outcomes.push(outcome);
+        }
+        outcomes.truncate(actions.len().saturating_sub(self.swallowed));
+        outcomes
+    }
+}
