@@ -1,0 +1,335 @@
+//! Judges what was seen: a feature each, with what it is for, what lacking it costs, and how to get it.
+
+use std::io;
+
+use super::probe::{CAP_SYS_NICE, CAP_SYS_PTRACE, Capability, Probes};
+use super::{Feature, State, TrackerChoice};
+use crate::TrackerKind;
+use crate::kernel::Refused;
+use crate::tracker_choice::Choice;
+
+/// Every feature, in the order in which they matter.
+pub(super) fn features(probes: &Probes, choice: &Choice) -> Vec<Feature> {
+    let mut features = vec![
+        huge_pages(probes),
+        look_privilege(probes),
+        act_privilege(probes),
+        collapse(probes),
+        split(probes),
+        zeros_given_back(probes),
+    ];
+    features.extend(TrackerKind::ALL.map(|kind| tracker_feature(kind, choice)));
+    features.extend([
+        pagemap_scan(probes),
+        clear_refs(probes),
+        fault_control(probes),
+        read_memory(probes),
+        cgroups(probes),
+    ]);
+    features
+}
+
+/// Which tracker, and why.
+pub(super) fn tracker(choice: &Choice) -> TrackerChoice {
+    let chosen = choice.tracker.as_ref().ok().map(|tracker| tracker.kind());
+    let better: Vec<String> = choice
+        .unavailable
+        .iter()
+        .take_while(|(kind, _)| chosen != Some(*kind))
+        .filter(|(kind, _)| chosen.is_none_or(|chosen| rank(*kind) < rank(chosen)))
+        .map(|(kind, reason)| format!("{kind} cannot be used: {reason}"))
+        .collect();
+    let why = match chosen {
+        Some(_) if better.is_empty() => {
+            "the best there is, and it passes its checks here".to_owned()
+        }
+        _ => better.join("; "),
+    };
+    TrackerChoice { chosen, why }
+}
+
+fn rank(kind: TrackerKind) -> usize {
+    TrackerKind::ALL
+        .iter()
+        .position(|&other| other == kind)
+        .unwrap_or(usize::MAX)
+}
+
+/// State and sight of something that was tried.
+fn tried(result: &io::Result<()>) -> (State, String) {
+    match result {
+        Ok(()) => (State::Available, "tried: it works".to_owned()),
+        Err(error) if Refused::is(error) => (State::Unknown, "not tried in a dry run".to_owned()),
+        Err(error) => (State::Missing, format!("tried: {error}")),
+    }
+}
+
+fn huge_pages(probes: &Probes) -> Feature {
+    let (state, seen) = match &probes.mode {
+        Ok(mode) => (State::Available, format!("mode `{mode}`")),
+        Err(error) => (State::Missing, error.to_string()),
+    };
+    Feature {
+        name: "transparent huge pages",
+        state,
+        seen,
+        needed_for: "everything",
+        cost_if_missing: "nothing can be promoted",
+        remedy: "boot a kernel built with CONFIG_TRANSPARENT_HUGEPAGE=y, as every distribution's is",
+        required: true,
+    }
+}
+
+fn privilege(probes: &Probes, capability: Capability) -> (State, String) {
+    match probes.has(capability) {
+        Some(true) => (
+            State::Available,
+            format!("{} is effective", capability.name),
+        ),
+        Some(false) => (
+            State::Missing,
+            format!("{} is not effective", capability.name),
+        ),
+        None => (
+            State::Unknown,
+            "/proc/self/status could not be read".to_owned(),
+        ),
+    }
+}
+
+fn look_privilege(probes: &Probes) -> Feature {
+    let (state, seen) = privilege(probes, CAP_SYS_PTRACE);
+    Feature {
+        name: "privilege to look at other processes",
+        state,
+        seen,
+        needed_for: "observing",
+        cost_if_missing: "no process can be observed",
+        remedy: "run as root, or give the binary CAP_SYS_PTRACE",
+        required: true,
+    }
+}
+
+fn act_privilege(probes: &Probes) -> Feature {
+    let (state, seen) = privilege(probes, CAP_SYS_NICE);
+    Feature {
+        name: "privilege to act on other processes",
+        state,
+        seen,
+        needed_for: "promoting, demoting, clearing in pieces",
+        cost_if_missing: "mega can only look",
+        remedy: "run as root, or give the binary CAP_SYS_NICE; or look only, with --dry-run",
+        required: !probes.read_only,
+    }
+}
+
+fn collapse(probes: &Probes) -> Feature {
+    let (state, seen) = match &probes.experiment.collapse {
+        Ok(true) => (State::Available, "tried on own memory: it works".to_owned()),
+        Ok(false) => (
+            State::Unknown,
+            "tried on own memory: no error, but no huge page".to_owned(),
+        ),
+        Err(error) if Refused::is(error) => (State::Unknown, "not tried in a dry run".to_owned()),
+        // No free block just now says nothing about the kernel.
+        Err(error)
+            if matches!(
+                error.raw_os_error(),
+                Some(libc::ENOMEM | libc::EBUSY | libc::EAGAIN)
+            ) =>
+        {
+            (State::Unknown, format!("tried on own memory: {error}"))
+        }
+        Err(error) => (State::Missing, format!("tried on own memory: {error}")),
+    };
+    Feature {
+        name: "promotion on request (process_madvise, MADV_COLLAPSE)",
+        state,
+        seen,
+        needed_for: "promoting",
+        cost_if_missing: "mega cannot promote",
+        remedy: "boot Linux 6.1 or newer; where it is, see that THP is not disabled for mega itself (prctl)",
+        required: !probes.read_only,
+    }
+}
+
+fn split(probes: &Probes) -> Feature {
+    let (state, seen) = match &probes.experiment.split {
+        Some(Ok(true)) => (State::Available, "tried on own memory: it works".to_owned()),
+        Some(Ok(false)) => (
+            State::Missing,
+            "tried on own memory: no error, but no split".to_owned(),
+        ),
+        Some(Err(error)) if Refused::is(error) => {
+            (State::Unknown, "not tried in a dry run".to_owned())
+        }
+        Some(Err(error)) => (State::Missing, format!("tried on own memory: {error}")),
+        None => (State::Unknown, "no huge page to try it on".to_owned()),
+    };
+    Feature {
+        name: "demotion by split (process_madvise, MADV_COLD)",
+        state,
+        seen,
+        needed_for: "demoting, giving bloat back",
+        cost_if_missing: "a promotion is not undone and its bloat stays",
+        remedy: "boot Linux 5.10 or newer",
+        required: false,
+    }
+}
+
+fn zeros_given_back(probes: &Probes) -> Feature {
+    let (state, seen) = match probes.experiment.zeros_given_back {
+        Some(true) => (State::Available, "tried on own memory: it works".to_owned()),
+        Some(false) => (
+            State::Missing,
+            "tried on own memory: the zeros stayed resident".to_owned(),
+        ),
+        None => (State::Unknown, "nothing was split to try it on".to_owned()),
+    };
+    Feature {
+        name: "zero-filled pages given back by a split",
+        state,
+        seen,
+        needed_for: "giving bloat back",
+        cost_if_missing: "demotion gives no memory back at once; the kernel can only reclaim the pages later",
+        remedy: "boot Linux 6.12 or newer",
+        required: false,
+    }
+}
+
+fn tracker_feature(kind: TrackerKind, choice: &Choice) -> Feature {
+    let refused = choice.unavailable.iter().find(|(other, _)| *other == kind);
+    let (state, seen) = match refused {
+        Some((_, reason)) => (State::Missing, reason.clone()),
+        None if choice.available.contains(&kind) => {
+            (State::Available, "passes its checks".to_owned())
+        }
+        None => (
+            State::Unknown,
+            "not tried: another was asked for".to_owned(),
+        ),
+    };
+    let (name, needed_for, cost_if_missing, remedy) = match kind {
+        TrackerKind::Module => (
+            "tracker `module`",
+            "accesses read and cleared in one pass; compaction that knows what is hot",
+            "bpf is used instead, and accesses are cleared in a second pass",
+            "load the kernel module: install mega-dkms and `modprobe mega`, or `insmod kernel/module/mega.ko`",
+        ),
+        TrackerKind::Bpf => (
+            "tracker `bpf`",
+            "exact accesses of every base page, at the least cost",
+            "page_idle or mapped is used instead",
+            "boot a kernel with BTF and BPF (6.1 or newer) and run as root, or with CAP_BPF, CAP_PERFMON, CAP_SYS_PTRACE",
+        ),
+        TrackerKind::PageIdle => (
+            "tracker `page_idle`",
+            "accesses where `bpf` does not work",
+            "nothing, where `bpf` works; else accesses are not known",
+            "boot a kernel built with CONFIG_IDLE_PAGE_TRACKING=y",
+        ),
+        TrackerKind::Mapped => (
+            "tracker `mapped`",
+            "knowing what is mapped where no better tracker works",
+            "nothing, where a better one works; else no process can be observed",
+            "mount /proc, and run as root",
+        ),
+    };
+    Feature {
+        name,
+        state,
+        seen,
+        needed_for,
+        cost_if_missing,
+        remedy,
+        // That one of them works is seen to when the host is opened.
+        required: false,
+    }
+}
+
+fn pagemap_scan(probes: &Probes) -> Feature {
+    let (state, seen) = tried(&probes.pagemap_scan);
+    Feature {
+        name: "PAGEMAP_SCAN",
+        state,
+        seen,
+        needed_for: "telling shared zeros from zero-filled pages; a cheaper `mapped` tracker",
+        cost_if_missing: "pagemap is read whole instead, several times dearer",
+        remedy: "boot Linux 6.7 or newer",
+        required: false,
+    }
+}
+
+fn clear_refs(probes: &Probes) -> Feature {
+    let (state, seen) = tried(&probes.clear_refs);
+    Feature {
+        name: "clear_refs",
+        state,
+        seen,
+        needed_for: "starting an interval in processes small enough for the lock bound",
+        cost_if_missing: "accesses of small processes are not known",
+        remedy: "boot a kernel built with CONFIG_PROC_PAGE_MONITOR=y, as every distribution's is",
+        required: false,
+    }
+}
+
+fn fault_control(probes: &Probes) -> Feature {
+    let (state, seen) = match probes.per_process_fault_control {
+        Some(true) => (State::Available, "tried: it works".to_owned()),
+        Some(false) => (
+            State::Missing,
+            "tried: the kernel does not know it".to_owned(),
+        ),
+        None => (State::Unknown, "not tried in a dry run".to_owned()),
+    };
+    Feature {
+        name: "base faults per process (PR_THP_DISABLE_EXCEPT_ADVISED)",
+        state,
+        seen,
+        needed_for: "`--fault base` without touching other processes",
+        cost_if_missing: "where the global THP mode is `always` it is set to `madvise` meanwhile, for all processes",
+        remedy: "boot Linux 6.18 or newer",
+        required: false,
+    }
+}
+
+fn read_memory(probes: &Probes) -> Feature {
+    let (state, seen) = match (probes.ptrace_scope, probes.has(CAP_SYS_PTRACE)) {
+        (Some(3), _) => (State::Missing, "kernel.yama.ptrace_scope is 3".to_owned()),
+        (_, None) => (
+            State::Unknown,
+            "/proc/self/status could not be read".to_owned(),
+        ),
+        (_, Some(false)) => (State::Missing, "CAP_SYS_PTRACE is not effective".to_owned()),
+        (None, Some(true)) => (State::Available, "there is no Yama".to_owned()),
+        (Some(scope), Some(true)) => (
+            State::Available,
+            format!("kernel.yama.ptrace_scope is {scope}, which root passes"),
+        ),
+    };
+    Feature {
+        name: "reading other processes' memory (process_vm_readv)",
+        state,
+        seen,
+        needed_for: "counting zero-filled pages",
+        cost_if_missing: "bloat is not known",
+        remedy: "run as root with kernel.yama.ptrace_scope below 3 (it stays 3 until the next boot)",
+        required: false,
+    }
+}
+
+fn cgroups(probes: &Probes) -> Feature {
+    let (state, seen) = match probes.unified_cgroups {
+        true => (State::Available, "/proc/self/cgroup names one".to_owned()),
+        false => (State::Missing, "/proc/self/cgroup names none".to_owned()),
+    };
+    Feature {
+        name: "cgroup v2",
+        state,
+        seen,
+        needed_for: "selecting processes by cgroup",
+        cost_if_missing: "selections by cgroup match nothing",
+        remedy: "mount cgroup2, or boot with systemd.unified_cgroup_hierarchy=1",
+        required: false,
+    }
+}

@@ -1,0 +1,99 @@
+//! Looks at what there is. Judges nothing.
+
+use std::io;
+use std::path::Path;
+
+use mega_core::BASE_PAGE_SIZE;
+
+use super::experiment::{self, Experiment};
+use crate::Error;
+use crate::kernel::{Kernel, PagemapScan, category};
+use crate::thp_mode::{self, ThpMode};
+
+/// A capability by its number in `linux/capability.h`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Capability {
+    pub(super) name: &'static str,
+    number: u32,
+}
+
+/// What acting on other processes takes.
+pub(super) const CAP_SYS_NICE: Capability = Capability {
+    name: "CAP_SYS_NICE",
+    number: 23,
+};
+/// What looking at other processes takes.
+pub(super) const CAP_SYS_PTRACE: Capability = Capability {
+    name: "CAP_SYS_PTRACE",
+    number: 19,
+};
+
+/// All that was seen.
+#[derive(Debug)]
+pub(super) struct Probes {
+    pub(super) release: String,
+    pub(super) read_only: bool,
+    pub(super) mode: Result<ThpMode, Error>,
+    /// The effective capabilities, a bit each; `None` where they could not be read.
+    pub(super) capabilities: Option<u64>,
+    pub(super) experiment: Experiment,
+    pub(super) pagemap_scan: io::Result<()>,
+    pub(super) clear_refs: io::Result<()>,
+    pub(super) per_process_fault_control: Option<bool>,
+    /// Yama's restriction on reading other processes' memory, 0 to 3; `None` without Yama.
+    pub(super) ptrace_scope: Option<u8>,
+    pub(super) unified_cgroups: bool,
+}
+
+impl Probes {
+    /// Whether this process has a capability; `None` where that could not be read.
+    pub(super) fn has(&self, capability: Capability) -> Option<bool> {
+        Some(self.capabilities? & (1 << capability.number) != 0)
+    }
+}
+
+/// Looks.
+pub(super) fn look(kernel: &dyn Kernel) -> Probes {
+    Probes {
+        release: line(kernel, "/proc/sys/kernel/osrelease").unwrap_or_default(),
+        read_only: kernel.is_read_only(),
+        mode: thp_mode::read(kernel),
+        capabilities: capabilities(kernel),
+        experiment: experiment::run(kernel),
+        pagemap_scan: pagemap_scan(kernel),
+        clear_refs: kernel.write(Path::new("/proc/self/clear_refs"), b"1"),
+        per_process_fault_control: crate::fault::knows_per_process_control(kernel),
+        ptrace_scope: line(kernel, "/proc/sys/kernel/yama/ptrace_scope")
+            .and_then(|text| text.parse().ok()),
+        unified_cgroups: kernel
+            .read(Path::new("/proc/self/cgroup"))
+            .is_ok_and(|text| {
+                text.split(|&byte| byte == b'\n')
+                    .any(|line| line.starts_with(b"0::"))
+            }),
+    }
+}
+
+fn line(kernel: &dyn Kernel, path: &str) -> Option<String> {
+    let text = kernel.read(Path::new(path)).ok()?;
+    Some(String::from_utf8_lossy(&text).trim().to_owned())
+}
+
+fn capabilities(kernel: &dyn Kernel) -> Option<u64> {
+    let status = kernel.read(Path::new("/proc/self/status")).ok()?;
+    let status = String::from_utf8_lossy(&status);
+    let set = status
+        .lines()
+        .find_map(|line| line.strip_prefix("CapEff:"))?;
+    u64::from_str_radix(set.trim(), 16).ok()
+}
+
+fn pagemap_scan(kernel: &dyn Kernel) -> io::Result<()> {
+    let pagemap = kernel.open(Path::new("/proc/self/pagemap"))?;
+    let scan = PagemapScan {
+        range: 0..BASE_PAGE_SIZE,
+        any_of: category::PRESENT,
+        report: category::PRESENT,
+    };
+    kernel.pagemap_scan(&pagemap, &scan, &mut Vec::new())
+}

@@ -1,0 +1,99 @@
+//! Which page size faults take: `base` keeps huge pages out of the fault path, promotion comes later.
+
+use std::process::Command;
+use std::sync::Arc;
+
+use serde::Serialize;
+
+use crate::Error;
+use crate::kernel::{Kernel, Refused, ThpDisable, sys};
+use crate::run_dir::RunDir;
+use crate::thp_mode::{self, Guard, ThpMode};
+
+/// What faults of a started program take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FaultMode {
+    /// Base pages, except where the program asks for huge ones by `madvise`.
+    Base,
+    /// What they would take without mega.
+    Inherit,
+}
+
+/// How a [`FaultMode`] is brought about, kept up for as long as this lives.
+pub enum FaultControl {
+    /// Nothing has to be done: it was not asked for, this is a dry run, or the global mode gives it already.
+    Nothing,
+    /// `PR_THP_DISABLE_EXCEPT_ADVISED` (6.18) in each started program, inherited by its descendants.
+    PerProcess,
+    /// The global mode `always` is `madvise` for now. It concerns every process of the machine.
+    Global(Guard),
+}
+
+impl FaultControl {
+    /// Brings `mode` about in the least far-reaching way this kernel has.
+    ///
+    /// # Errors
+    /// As [`Guard::set`].
+    pub fn prepare(
+        kernel: &Arc<dyn Kernel>,
+        run_dir: &RunDir,
+        mode: FaultMode,
+    ) -> Result<Self, Error> {
+        if mode == FaultMode::Inherit || kernel.is_read_only() {
+            return Ok(FaultControl::Nothing);
+        }
+        // Also where the global mode does not need it now: it may change while the program runs.
+        if knows_per_process_control(kernel.as_ref()) == Some(true) {
+            return Ok(FaultControl::PerProcess);
+        }
+        Self::by_global_mode(kernel, run_dir)
+    }
+
+    /// Brings base faults about by the global mode, as kernels before 6.18 need it: `always` becomes `madvise`,
+    /// and under the other modes nothing is to be done.
+    ///
+    /// # Errors
+    /// As [`Guard::set`].
+    pub fn by_global_mode(kernel: &Arc<dyn Kernel>, run_dir: &RunDir) -> Result<Self, Error> {
+        match thp_mode::read(kernel.as_ref())? {
+            ThpMode::Always => {
+                Guard::set(Arc::clone(kernel), run_dir, ThpMode::Madvise).map(FaultControl::Global)
+            }
+            ThpMode::Madvise | ThpMode::Never => Ok(FaultControl::Nothing),
+        }
+    }
+
+    /// Makes `command` start its program so.
+    pub fn apply(&self, command: &mut Command) {
+        if matches!(self, FaultControl::PerProcess) {
+            sys::set_thp_disable_in_child(command, ThpDisable::ExceptAdvised);
+        }
+    }
+
+    /// Says in a few words what is done.
+    #[must_use]
+    pub fn describe(&self) -> &'static str {
+        match self {
+            FaultControl::Nothing => "as the global THP mode has it",
+            FaultControl::PerProcess => "base pages, by prctl in the started program",
+            FaultControl::Global(_) => {
+                "base pages, by the global THP mode `madvise`, put back afterwards"
+            }
+        }
+    }
+}
+
+/// Whether this kernel has `PR_THP_DISABLE_EXCEPT_ADVISED`: tried on this process itself, for a moment.
+/// `None` where it may not be tried, in a dry run.
+pub fn knows_per_process_control(kernel: &dyn Kernel) -> Option<bool> {
+    let before = kernel.thp_disable().ok()?;
+    if before == ThpDisable::ExceptAdvised {
+        return Some(true);
+    }
+    match kernel.set_thp_disable(ThpDisable::ExceptAdvised) {
+        Ok(()) => kernel.set_thp_disable(before).is_ok().then_some(true),
+        Err(error) if Refused::is(&error) => None,
+        Err(_) => Some(false),
+    }
+}

@@ -1,0 +1,117 @@
+//! The machine that mega runs on: the boundary to its kernel, what the doctor found, and the tracker chosen.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::Error;
+use crate::doctor::{self, Examination};
+use crate::kernel::{Kernel, LiveKernel, ReadOnly};
+use crate::tracker::{Tracker, TrackerKind};
+use crate::tracker_choice;
+
+/// How a [`Host`] is opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct HostOptions {
+    /// Refuse every write to the kernel: observe, decide, and change nothing. Accessed bits are not cleared
+    /// either, so accesses stay unknown.
+    pub dry_run: bool,
+    /// The tracker to use; `None` for the best one that works.
+    pub tracker: Option<TrackerKind>,
+}
+
+/// The machine that mega runs on. Shared by all that observe and act on it.
+pub struct Host {
+    kernel: Arc<dyn Kernel>,
+    examination: Examination,
+    tracker: Mutex<Box<dyn Tracker>>,
+    kind: TrackerKind,
+    clears_itself: bool,
+    shmem_device: Option<(u32, u32)>,
+}
+
+impl Host {
+    /// Probes the running kernel and starts a tracker.
+    ///
+    /// # Errors
+    /// [`Error::Missing`] where the kernel has no huge pages, or not the tracker asked for, or the privileges
+    /// for any are missing.
+    pub fn open(options: HostOptions) -> Result<Self, Error> {
+        let kernel: Arc<dyn Kernel> = if options.dry_run {
+            Arc::new(ReadOnly(LiveKernel))
+        } else {
+            Arc::new(LiveKernel)
+        };
+        Self::with_kernel(kernel, options.tracker)
+    }
+
+    /// As [`Host::open`], behind a boundary of the caller's.
+    ///
+    /// # Errors
+    /// As [`Host::open`].
+    pub fn with_kernel(
+        kernel: Arc<dyn Kernel>,
+        wanted: Option<TrackerKind>,
+    ) -> Result<Self, Error> {
+        let choice = tracker_choice::choose(&kernel, wanted);
+        let examination = doctor::examine_with(kernel.as_ref(), &choice);
+        examination.require()?;
+        Ok(Self::with_tracker(kernel, examination, choice.tracker?))
+    }
+
+    /// Puts a host together from its parts.
+    #[must_use]
+    pub fn with_tracker(
+        kernel: Arc<dyn Kernel>,
+        examination: Examination,
+        tracker: Box<dyn Tracker>,
+    ) -> Self {
+        Host {
+            // Where it cannot be told, shared memory is simply not eligible.
+            shmem_device: kernel.shmem_device().ok(),
+            kernel,
+            examination,
+            kind: tracker.kind(),
+            clears_itself: tracker.clears_itself(),
+            tracker: Mutex::new(tracker),
+        }
+    }
+
+    /// The boundary to the kernel.
+    #[must_use]
+    pub fn kernel(&self) -> &Arc<dyn Kernel> {
+        &self.kernel
+    }
+
+    /// What the doctor found when the host was opened.
+    #[must_use]
+    pub fn examination(&self) -> &Examination {
+        &self.examination
+    }
+
+    /// Which tracker is in use.
+    #[must_use]
+    pub fn tracker_kind(&self) -> TrackerKind {
+        self.kind
+    }
+
+    /// Whether the tracker starts the next interval by scanning.
+    pub(crate) fn tracker_clears_itself(&self) -> bool {
+        self.clears_itself
+    }
+
+    /// The device that shared memory lies on.
+    pub(crate) fn shmem_device(&self) -> Option<(u32, u32)> {
+        self.shmem_device
+    }
+
+    /// Whether nothing is ever changed.
+    #[must_use]
+    pub fn is_dry_run(&self) -> bool {
+        self.kernel.is_read_only()
+    }
+
+    /// The tracker, one user at a time.
+    pub(crate) fn tracker(&self) -> MutexGuard<'_, Box<dyn Tracker>> {
+        // A tracker holds no state that a panic elsewhere could leave half changed: each scan starts anew.
+        self.tracker.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,111 @@
+//! The boundary that refuses to write.
+
+use std::ffi::OsString;
+use std::io;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::{Advice, FileHandle, Kernel, PageRange, PagemapScan, ProcessHandle, ThpDisable};
+
+/// A write that a read-only boundary refused. It is the source of an [`io::Error`] of kind
+/// [`io::ErrorKind::ReadOnlyFilesystem`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("refused: this is a dry run, which changes nothing")]
+pub struct Refused;
+
+impl Refused {
+    /// Whether `error` is such a refusal, and not the kernel's own answer.
+    #[must_use]
+    pub fn is(error: &io::Error) -> bool {
+        error.get_ref().is_some_and(|source| source.is::<Refused>())
+    }
+
+    fn error() -> io::Error {
+        io::Error::new(io::ErrorKind::ReadOnlyFilesystem, Refused)
+    }
+}
+
+/// Reads pass to the boundary inside, writes are [`Refused`].
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ReadOnly<K>(pub K);
+
+impl<K: Kernel> Kernel for ReadOnly<K> {
+    fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
+        self.0.read(path)
+    }
+
+    fn list(&self, path: &Path) -> io::Result<Vec<OsString>> {
+        self.0.list(path)
+    }
+
+    fn read_link(&self, path: &Path) -> io::Result<PathBuf> {
+        self.0.read_link(path)
+    }
+
+    fn open(&self, path: &Path) -> io::Result<FileHandle> {
+        self.0.open(path)
+    }
+
+    fn read_at(&self, file: &FileHandle, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        self.0.read_at(file, buffer, offset)
+    }
+
+    fn pagemap_scan(
+        &self,
+        pagemap: &FileHandle,
+        scan: &PagemapScan,
+        found: &mut Vec<PageRange>,
+    ) -> io::Result<()> {
+        self.0.pagemap_scan(pagemap, scan, found)
+    }
+
+    fn write(&self, _path: &Path, _content: &[u8]) -> io::Result<()> {
+        Err(Refused::error())
+    }
+
+    fn write_at(&self, _path: &Path, _content: &[u8], _offset: u64) -> io::Result<()> {
+        Err(Refused::error())
+    }
+
+    fn open_process(&self, pid: u32) -> io::Result<ProcessHandle> {
+        self.0.open_process(pid)
+    }
+
+    fn advise(
+        &self,
+        _process: &ProcessHandle,
+        _ranges: &[Range<u64>],
+        _advice: Advice,
+    ) -> io::Result<u64> {
+        Err(Refused::error())
+    }
+
+    fn read_memory(&self, pid: u32, address: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        self.0.read_memory(pid, address, buffer)
+    }
+
+    fn thp_disable(&self) -> io::Result<ThpDisable> {
+        self.0.thp_disable()
+    }
+
+    fn set_thp_disable(&self, _setting: ThpDisable) -> io::Result<()> {
+        Err(Refused::error())
+    }
+
+    fn shmem_device(&self) -> io::Result<(u32, u32)> {
+        self.0.shmem_device()
+    }
+
+    fn now(&self) -> Duration {
+        self.0.now()
+    }
+
+    fn cpu_time(&self) -> Duration {
+        self.0.cpu_time()
+    }
+
+    fn is_read_only(&self) -> bool {
+        true
+    }
+}

@@ -1,0 +1,281 @@
+//! The live machine that the engine drives: observes, clears, promotes, demotes, and looks again.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Duration;
+
+use mega_core::{
+    Action, Machine, Observation, Outcome, ProcessId, ProcessObservation, Region,
+    RegionObservation, RegionRef,
+};
+
+use crate::target::Target;
+use crate::zero_filled::ZeroCounter;
+use crate::{Error, Host, actor, eligible, memory};
+
+/// How a [`LinuxMachine`] treats its targets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MachineOptions {
+    /// How long a target's mmap lock may be held in one go, as far as a call can be cut. The collapse of a single
+    /// region (0.4 to 4.6 ms, its copy) and the split of one (0.1 ms) cannot.
+    pub lock_bound: Duration,
+}
+
+impl Default for MachineOptions {
+    fn default() -> Self {
+        MachineOptions {
+            lock_bound: Duration::from_millis(10),
+        }
+    }
+}
+
+/// Some processes of a host, observed and acted on. Several machines may share a host.
+pub struct LinuxMachine {
+    host: Arc<Host>,
+    options: MachineOptions,
+    wanted: Vec<ProcessId>,
+    targets: BTreeMap<ProcessId, Target>,
+    departed: Vec<ProcessId>,
+    refused: Vec<(ProcessId, Error)>,
+    last_observation: Option<Duration>,
+    zero_counter: ZeroCounter,
+}
+
+impl LinuxMachine {
+    /// A machine with no targets yet.
+    #[must_use]
+    pub fn new(host: Arc<Host>, options: MachineOptions) -> Self {
+        LinuxMachine {
+            host,
+            options,
+            wanted: Vec::new(),
+            targets: BTreeMap::new(),
+            departed: Vec::new(),
+            refused: Vec::new(),
+            last_observation: None,
+            zero_counter: ZeroCounter::default(),
+        }
+    }
+
+    /// The host it is on.
+    #[must_use]
+    pub fn host(&self) -> &Arc<Host> {
+        &self.host
+    }
+
+    /// How it treats its targets.
+    #[must_use]
+    pub fn options(&self) -> MachineOptions {
+        self.options
+    }
+
+    /// Treats its targets differently from now on.
+    pub fn set_options(&mut self, options: MachineOptions) {
+        self.options = options;
+    }
+
+    /// Manages these processes and no others from the next observation on. What is known of those that were
+    /// managed already is kept.
+    pub fn set_targets(&mut self, targets: Vec<ProcessId>) {
+        let wanted: BTreeSet<ProcessId> = targets.into_iter().collect();
+        self.targets.retain(|process, _| wanted.contains(process));
+        self.wanted = wanted.into_iter().collect();
+    }
+
+    /// The processes managed, by pid.
+    #[must_use]
+    pub fn targets(&self) -> &[ProcessId] {
+        &self.wanted
+    }
+
+    /// The targets found gone since this was last called. They are targets no more.
+    pub fn take_departed(&mut self) -> Vec<ProcessId> {
+        std::mem::take(&mut self.departed)
+    }
+
+    /// The targets that could not be observed though they run, and why, since this was last called. They remain
+    /// targets.
+    pub fn take_refused(&mut self) -> Vec<(ProcessId, Error)> {
+        std::mem::take(&mut self.refused)
+    }
+
+    /// The longest that one call which can be cut, clearing or splitting, has taken for any present target.
+    #[must_use]
+    pub fn longest_hold(&self) -> Duration {
+        let holds = self.targets.values().map(|target| target.longest_hold);
+        holds.max().unwrap_or_default()
+    }
+
+    /// The eligible regions of a process, in address order: those in `range`, or all.
+    ///
+    /// # Errors
+    /// [`Error::Gone`], [`Error::NotPermitted`]; with a range [`Error::NotMapped`] and [`Error::NotEligible`].
+    pub fn eligible_regions(
+        &mut self,
+        process: ProcessId,
+        range: Option<Range<u64>>,
+    ) -> Result<Vec<Region>, Error> {
+        let target = Target::open(&self.host, process)?;
+        let ranges = match range {
+            None => target.ranges,
+            Some(range) => {
+                let maps = target.mappings(&self.host)?;
+                if !maps.iter().any(|mapping| {
+                    mapping.range.start < range.end && range.start < mapping.range.end
+                }) {
+                    return Err(Error::NotMapped {
+                        pid: process.pid,
+                        range,
+                    });
+                }
+                let ranges = eligible::within(&target.ranges, &range);
+                if ranges.is_empty() {
+                    return Err(Error::NotEligible {
+                        pid: process.pid,
+                        range,
+                    });
+                }
+                ranges
+            }
+        };
+        Ok(ranges
+            .iter()
+            .flat_map(|range| Region::wholly_inside(range.start, range.end))
+            .collect())
+    }
+
+    /// Observes one target. `None` where it is gone.
+    fn observe_target(&mut self, process: ProcessId) -> Result<Option<ProcessObservation>, Error> {
+        let known = match self.targets.remove(&process) {
+            Some(target) => target.refreshed(&self.host),
+            None => Target::open(&self.host, process),
+        };
+        let mut target = match known {
+            Ok(target) => target,
+            Err(Error::Gone { .. }) => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let mut regions = Vec::new();
+        match target.scan(&self.host, &mut regions) {
+            Ok(()) => {}
+            Err(Error::Gone { .. }) => {
+                // Gone, or another program was started in the middle: that one is looked at next time.
+                let alive = crate::process::is_alive(self.host.kernel().as_ref(), process);
+                return Ok(alive.then(|| ProcessObservation {
+                    process,
+                    regions: Vec::new(),
+                    accesses_known: false,
+                }));
+            }
+            Err(error) => return Err(error),
+        }
+        let accesses_known = target.accesses_known(&self.host);
+        target.clear(&self.host, &regions, self.options.lock_bound);
+        target.forget_refused(&mut regions);
+        self.targets.insert(process, target);
+        Ok(Some(ProcessObservation {
+            process,
+            regions,
+            accesses_known,
+        }))
+    }
+
+    /// The target of that name, opened where it was not observed before (an action by hand).
+    fn target(&mut self, process: ProcessId) -> Result<&mut Target, Error> {
+        match self.targets.entry(process) {
+            std::collections::btree_map::Entry::Occupied(entry) => Ok(entry.into_mut()),
+            std::collections::btree_map::Entry::Vacant(entry) => {
+                Ok(entry.insert(Target::open(&self.host, process)?))
+            }
+        }
+    }
+
+    /// Looks at regions without clearing anything.
+    ///
+    /// # Errors
+    /// As [`LinuxMachine::eligible_regions`].
+    pub fn look(
+        &mut self,
+        process: ProcessId,
+        regions: &[Region],
+    ) -> Result<Vec<RegionObservation>, Error> {
+        let host = Arc::clone(&self.host);
+        self.target(process)?.look(&host, regions)
+    }
+}
+
+impl Machine for LinuxMachine {
+    type Error = Error;
+
+    fn now(&self) -> Duration {
+        self.host.kernel().now()
+    }
+
+    fn cpu_time(&self) -> Duration {
+        self.host.kernel().cpu_time()
+    }
+
+    fn observe(&mut self) -> Result<Observation, Error> {
+        let memory = memory::observe(self.host.kernel().as_ref())?;
+        let now = self.now();
+        let mut observation = Observation {
+            interval: self
+                .last_observation
+                .map_or(Duration::ZERO, |last| now.saturating_sub(last)),
+            processes: Vec::with_capacity(self.wanted.len()),
+            memory,
+        };
+        let mut departed = Vec::new();
+        let mut failures = Vec::new();
+        for process in self.wanted.clone() {
+            match self.observe_target(process) {
+                Ok(Some(process)) => observation.processes.push(process),
+                Ok(None) => departed.push(process),
+                Err(error) => failures.push((process, error)),
+            }
+        }
+        self.wanted.retain(|process| !departed.contains(process));
+        self.departed.append(&mut departed);
+        self.last_observation = Some(now);
+        // One process that may not be looked at is its own matter; all of them are the manager's.
+        if observation.processes.is_empty() && failures.len() == self.wanted.len() {
+            if let Some((_, error)) = failures.pop() {
+                return Err(error);
+            }
+        }
+        self.refused.append(&mut failures);
+        Ok(observation)
+    }
+
+    fn count_zero_filled(&mut self, target: RegionRef) -> Option<u16> {
+        let host = Arc::clone(&self.host);
+        let mut counter = std::mem::take(&mut self.zero_counter);
+        let counted = self
+            .target(target.process)
+            .ok()
+            .and_then(|known| known.count_zero_filled(&host, &mut counter, target.region));
+        self.zero_counter = counter;
+        counted
+    }
+
+    fn act(&mut self, actions: &[Action]) -> Vec<Outcome> {
+        if self.host.is_dry_run() {
+            return vec![Outcome::NotTried; actions.len()];
+        }
+        let host = Arc::clone(&self.host);
+        let bound = self.options.lock_bound;
+        let mut outcomes = Vec::with_capacity(actions.len());
+        for run in actor::runs(actions) {
+            let process = run[0].target.process;
+            match self.target(process) {
+                Ok(target) => outcomes.extend(actor::perform(&host, target, run, bound)),
+                Err(error) => {
+                    let cause = actor::cause_of(&error);
+                    outcomes.extend(run.iter().map(|_| Outcome::Failed(cause)));
+                }
+            }
+        }
+        outcomes
+    }
+}

@@ -1,0 +1,270 @@
+//! Physical memory: what is in each block, and emptying chosen blocks.
+//!
+//! Without anything installed in the kernel, [`PhysicalMemory`] reads `/proc/kpageflags` and the zones from
+//! `/proc`: free, movable and unmovable pages per block, but neither accesses nor ages. With the kernel module it asks
+//! `/dev/mega`, which knows those too, counts pinned and per-CPU pages right, and can empty blocks and chunks.
+
+pub mod buddyinfo;
+pub mod device;
+pub mod interface;
+mod ioctl;
+mod module_blocks;
+pub mod page_flags;
+pub mod pagetypeinfo;
+pub mod vmstat;
+pub mod zoneinfo;
+
+use std::ops::Range;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use mega_core::compaction::{
+    Block, BlockObservation, Compactor, Emptied, MigrationCounts, PAGES_PER_BLOCK,
+    PhysicalObservation, Stopped, Target, Unit, ZoneObservation,
+};
+use serde::Serialize;
+
+use crate::Error;
+use crate::kernel::Kernel;
+use device::{Device, LiveDevice};
+use page_flags::PageFlags;
+use zoneinfo::ZoneSpan;
+
+/// Where the counts per block come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Source {
+    /// `/dev/mega`: exact, with accesses and ages.
+    Module,
+    /// `/proc/kpageflags`: a page on a per-CPU free list looks unmovable, a pinned one movable; no accesses
+    /// and no ages.
+    PageFlags,
+}
+
+/// The physical memory of the machine.
+pub struct PhysicalMemory {
+    kernel: Arc<dyn Kernel>,
+    reader: Reader,
+}
+
+enum Reader {
+    Module(Box<dyn Device>),
+    PageFlags(PageFlags),
+}
+
+impl PhysicalMemory {
+    /// By the module where it is loaded, else by `/proc`.
+    ///
+    /// # Errors
+    /// [`Error::Missing`] where the privilege for either is missing.
+    pub fn open(kernel: Arc<dyn Kernel>) -> Result<Self, Error> {
+        match Self::with_module(Arc::clone(&kernel)) {
+            Err(Error::Missing { .. }) => {
+                let reader = Reader::PageFlags(PageFlags::open(kernel.as_ref())?);
+                Ok(PhysicalMemory { kernel, reader })
+            }
+            opened => opened,
+        }
+    }
+
+    /// By the module only: what is needed to empty blocks.
+    ///
+    /// # Errors
+    /// [`Error::Missing`] where it is not loaded, speaks another version, or the privilege is missing.
+    pub fn with_module(kernel: Arc<dyn Kernel>) -> Result<Self, Error> {
+        let device = LiveDevice::open(kernel.as_ref())?;
+        Ok(Self::with_device(kernel, Box::new(device)))
+    }
+
+    /// By a device of the caller's.
+    #[must_use]
+    pub fn with_device(kernel: Arc<dyn Kernel>, device: Box<dyn Device>) -> Self {
+        PhysicalMemory { kernel, reader: Reader::Module(device) }
+    }
+
+    /// Where its counts come from.
+    #[must_use]
+    pub fn source(&self) -> Source {
+        match self.reader {
+            Reader::Module(_) => Source::Module,
+            Reader::PageFlags(_) => Source::PageFlags,
+        }
+    }
+
+    /// Looks at physical memory and changes nothing, telling `progress` after each batch how many frames were looked at, of how
+    /// many. Reading `/proc/kpageflags` takes 8 bytes per frame.
+    ///
+    /// # Errors
+    /// [`Error::Io`], [`Error::Malformed`].
+    pub fn observe(
+        &mut self,
+        progress: &mut dyn FnMut(u64, u64),
+    ) -> Result<PhysicalObservation, Error> {
+        self.look(false, progress)
+    }
+
+    fn look(
+        &mut self,
+        forget_accesses: bool,
+        progress: &mut dyn FnMut(u64, u64),
+    ) -> Result<PhysicalObservation, Error> {
+        let free_lists = buddyinfo::read(self.kernel.as_ref())?;
+        let spans = zoneinfo::read(self.kernel.as_ref())?;
+        let total: u64 = spans.iter().map(|span| span.spanned).sum();
+        let mut before = 0;
+        let mut zones = Vec::with_capacity(spans.len());
+        for span in &spans {
+            let mut report = |frames: u64| progress(before + frames.min(span.spanned), total);
+            let mut blocks = match &mut self.reader {
+                Reader::Module(device) => {
+                    let frames = block_frames(span);
+                    module_blocks::read(device.as_mut(), frames, forget_accesses, &mut report)?
+                }
+                Reader::PageFlags(flags) => {
+                    flags.blocks(self.kernel.as_ref(), block_frames(span), &mut report)?
+                }
+            };
+            blocks.retain(|block| block.absent() < PAGES_PER_BLOCK && owner(&spans, block.block) == Some(span));
+            before += span.spanned;
+            zones.push(zone(span, &free_lists, blocks));
+        }
+        Ok(PhysicalObservation { zones })
+    }
+}
+
+/// Has the kernel compact all memory (`/proc/sys/vm/compact_memory`), and waits for it.
+///
+/// # Errors
+/// [`Error::Missing`] where the kernel cannot or the privilege is missing; [`Error::Io`].
+pub fn compact_memory(kernel: &dyn Kernel) -> Result<(), Error> {
+    let path = Path::new("/proc/sys/vm/compact_memory");
+    kernel.write(path, b"1").map_err(|error| match error.raw_os_error() {
+        Some(libc::EACCES | libc::EPERM) => Error::Missing {
+            feature: format!("the privilege to write {}", path.display()),
+            remedy: "run as root".to_owned(),
+        },
+        Some(libc::ENOENT) => Error::Missing {
+            feature: path.display().to_string(),
+            remedy: "boot a kernel built with CONFIG_COMPACTION=y, as Debian's are".to_owned(),
+        },
+        _ => Error::io("write", path)(error),
+    })
+}
+
+/// The frames of the blocks that `span` has a part of.
+fn block_frames(span: &ZoneSpan) -> Range<u64> {
+    let pages = u64::from(PAGES_PER_BLOCK);
+    let end = span.start_pfn.saturating_add(span.spanned);
+    span.start_pfn / pages * pages..end.div_ceil(pages).saturating_mul(pages)
+}
+
+/// The zone that `block` counts for. Where the spans of two nodes lie inside each other, the inner one has it.
+fn owner(spans: &[ZoneSpan], block: Block) -> Option<&ZoneSpan> {
+    spans
+        .iter()
+        .filter(|span| block_frames(span).contains(&block.first_pfn()))
+        .max_by_key(|span| span.start_pfn)
+}
+
+fn zone(
+    span: &ZoneSpan,
+    free_lists: &[buddyinfo::FreeList],
+    blocks: Vec<BlockObservation>,
+) -> ZoneObservation {
+    let free = free_lists.iter().find(|list| list.node == span.node && list.kind == span.kind);
+    ZoneObservation {
+        node: span.node,
+        kind: span.kind,
+        start_pfn: span.start_pfn,
+        spanned: span.spanned,
+        free_areas: free.map(|list| list.areas.clone()).unwrap_or_default(),
+        reserve: span.high,
+        blocks,
+    }
+}
+
+impl Compactor for PhysicalMemory {
+    type Error = Error;
+
+    fn observe_physical(&mut self) -> Result<PhysicalObservation, Error> {
+        // Each period counts its own accesses.
+        self.look(!self.kernel.is_read_only(), &mut |_, _| ())
+    }
+
+    fn empty(&mut self, targets: &[Target]) -> Result<Vec<Emptied>, Error> {
+        let dry_run = self.kernel.is_read_only();
+        let Reader::Module(device) = &mut self.reader else {
+            return Err(device::missing());
+        };
+        let mut reports = Vec::with_capacity(targets.len());
+        for target in targets {
+            let report = empty_one(device.as_mut(), target, dry_run)?;
+            reports.push(report);
+            if report.stopped == Stopped::Interrupted {
+                break;
+            }
+        }
+        Ok(reports)
+    }
+}
+
+fn empty_one(device: &mut dyn Device, target: &Target, dry_run: bool) -> Result<Emptied, Error> {
+    let mut flags = 0;
+    if dry_run {
+        flags |= interface::COMPACT_DRY_RUN;
+    }
+    if target.unit == Unit::Chunk {
+        // A chunk is worth the huge pages that are moved for it.
+        flags |= interface::COMPACT_MOVE_HUGE;
+    }
+    let mut request = interface::Compact {
+        flags,
+        frame: target.first_pfn,
+        order: target.unit.order().into(),
+        ..interface::Compact::default()
+    };
+    let stopped = match device.compact(&mut request) {
+        Ok(()) => stopped(request.stop)?,
+        Err(error) => match error.raw_os_error() {
+            Some(libc::ENXIO) => Stopped::NotInOneZone,
+            Some(libc::EBUSY) => Stopped::Busy,
+            Some(libc::EINTR) => Stopped::Interrupted,
+            _ => return Err(device::refused("empty a block", error)),
+        },
+    };
+    Ok(Emptied {
+        target: *target,
+        stopped,
+        counts: MigrationCounts {
+            scanned: request.scanned,
+            isolated: request.isolated,
+            migrated: request.migrated,
+            failed: request.failed,
+        },
+        took: Duration::from_nanos(request.nanoseconds),
+    })
+}
+
+fn stopped(stop: u32) -> Result<Stopped, Error> {
+    Ok(match stop {
+        interface::STOP_DONE => Stopped::Emptied,
+        interface::STOP_ALREADY_FREE => Stopped::AlreadyFree,
+        interface::STOP_UNMOVABLE => Stopped::Unmovable,
+        interface::STOP_PINNED => Stopped::Pinned,
+        interface::STOP_BUSY => Stopped::Busy,
+        interface::STOP_NO_MEMORY => Stopped::NoMemory,
+        interface::STOP_HUGE => Stopped::Huge,
+        interface::STOP_SIGNAL => Stopped::Interrupted,
+        interface::STOP_WOULD => Stopped::Would,
+        unknown => {
+            return Err(Error::Malformed {
+                path: Path::new(interface::DEVICE).to_owned(),
+                reason: format!("the module stopped for a reason this program does not know ({unknown})"),
+            });
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,125 @@
+//! Memory of this process's own to try things on. All `unsafe` of the trackers outside the BPF loader is
+//! here.
+
+use std::io;
+use std::ops::Range;
+use std::ptr;
+
+use mega_core::HUGE_PAGE_SIZE;
+
+/// What `madvise` is asked for. None of it changes what the memory holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Advice {
+    /// `MADV_HUGEPAGE`
+    Huge,
+    /// `MADV_NOHUGEPAGE`
+    NoHuge,
+    /// `MADV_COLLAPSE` (6.1)
+    Collapse,
+    /// `MADV_COLD`: clears Accessed bits and flushes translations.
+    Cold,
+}
+
+/// An anonymous private mapping of whole regions.
+pub(super) struct OwnMemory {
+    base: *mut libc::c_void,
+    length: usize,
+    range: Range<u64>,
+}
+
+// SAFETY: the mapping belongs to the process, not to a thread, and only its one owner uses it.
+unsafe impl Send for OwnMemory {}
+
+impl OwnMemory {
+    /// Maps `regions` regions, none of whose pages is there yet.
+    ///
+    /// # Errors
+    /// As `mmap`.
+    pub(super) fn new(regions: usize) -> io::Result<OwnMemory> {
+        let bytes = regions as u64 * HUGE_PAGE_SIZE;
+        // One region more than needed, so that aligned ones fit.
+        let length = usize::try_from(bytes + HUGE_PAGE_SIZE).map_err(io::Error::other)?;
+        // SAFETY: a new anonymous mapping at an address that the kernel chooses overlaps nothing.
+        let base = unsafe {
+            libc::mmap(
+                ptr::null_mut(),
+                length,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
+                -1,
+                0,
+            )
+        };
+        if base == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let start = (base.addr() as u64).next_multiple_of(HUGE_PAGE_SIZE);
+        Ok(OwnMemory {
+            base,
+            length,
+            range: start..start + bytes,
+        })
+    }
+
+    /// Its addresses, a multiple of 2 MiB at both ends.
+    pub(super) fn range(&self) -> Range<u64> {
+        self.range.clone()
+    }
+
+    /// Reads one byte, and so makes its page accessed. `address` must be in range.
+    pub(super) fn read(&self, address: u64) {
+        let pointer = self.pointer(address, 1);
+        // SAFETY: `pointer` is inside the mapping, which is readable and lives as long as self; no reference
+        // into it exists.
+        unsafe { pointer.read_volatile() };
+    }
+
+    /// Writes one byte, and so gives it a page of its own. `address` must be in range.
+    pub(super) fn write(&self, address: u64) {
+        let pointer = self.pointer(address, 1);
+        // SAFETY: as in `read`, and the mapping is writable.
+        unsafe { pointer.write_volatile(1) };
+    }
+
+    /// Advises the kernel about `range`, which must be in range.
+    ///
+    /// # Errors
+    /// As `madvise`.
+    pub(super) fn advise(&self, range: Range<u64>, advice: Advice) -> io::Result<()> {
+        let bytes = range.end.saturating_sub(range.start);
+        let length = usize::try_from(bytes).map_err(io::Error::other)?;
+        let pointer = self.pointer(range.start, bytes);
+        let advice = match advice {
+            Advice::Huge => libc::MADV_HUGEPAGE,
+            Advice::NoHuge => libc::MADV_NOHUGEPAGE,
+            Advice::Collapse => libc::MADV_COLLAPSE,
+            Advice::Cold => libc::MADV_COLD,
+        };
+        // SAFETY: the range is inside the mapping, and none of the advices discards or changes its content.
+        let result = unsafe { libc::madvise(pointer.cast(), length, advice) };
+        if result == 0 {
+            Ok(())
+        } else {
+            Err(io::Error::last_os_error())
+        }
+    }
+
+    /// A pointer to `length` bytes of the mapping, which must be in range: a bug here would be one in this file.
+    #[allow(clippy::cast_possible_truncation)] // x86-64: usize is u64
+    fn pointer(&self, address: u64, length: u64) -> *mut u8 {
+        let inside = address >= self.range.start
+            && length <= self.range.end - self.range.start
+            && address <= self.range.end - length;
+        assert!(inside, "{address:#x} is outside of {:#x?}", self.range);
+        self.base
+            .cast::<u8>()
+            .wrapping_add((address - self.base.addr() as u64) as usize)
+    }
+}
+
+impl Drop for OwnMemory {
+    fn drop(&mut self) {
+        // SAFETY: the mapping is this struct's own, and nothing refers to it any more.
+        unsafe { libc::munmap(self.base, self.length) };
+    }
+}

@@ -1,0 +1,100 @@
+//! Counting the base pages of a region that hold nothing but zeros.
+
+use std::ops::Range;
+
+use mega_core::{BASE_PAGE_SIZE, Region};
+
+use crate::kernel::{FileHandle, Kernel, PageRange, PagemapScan, category};
+
+/// Bytes of one base page, as a length in memory.
+const PAGE: usize = 4 << 10;
+/// Bytes of one region, as a length in memory.
+const REGION: usize = 2 << 20;
+
+/// Counts zero-filled base pages. Keeps one region's worth of memory to read into.
+pub struct ZeroCounter {
+    buffer: Box<[u8]>,
+}
+
+impl Default for ZeroCounter {
+    fn default() -> Self {
+        ZeroCounter {
+            buffer: vec![0; REGION].into_boxed_slice(),
+        }
+    }
+}
+
+impl ZeroCounter {
+    /// The base pages of `region` that have a physical page and hold nothing but zeros, 0 to 512. `None` where
+    /// the memory cannot be read. Only pages that are there are read: to read a hole would fill it.
+    pub fn count(&mut self, kernel: &dyn Kernel, pid: u32, region: Region) -> Option<u16> {
+        let pagemap = kernel.open(&crate::process::path(pid, "pagemap")).ok()?;
+        let present = present(kernel, &pagemap, region)?;
+        let mut zero_filled = 0;
+        for run in present {
+            let length = usize::try_from(run.end.checked_sub(run.start)?).ok()?;
+            let buffer = self.buffer.get_mut(..length)?;
+            if kernel.read_memory(pid, run.start, buffer).ok()? != length {
+                return None;
+            }
+            zero_filled += buffer
+                .chunks_exact(PAGE)
+                .filter(|page| is_zero(page))
+                .count();
+        }
+        u16::try_from(zero_filled).ok()
+    }
+}
+
+/// Whether all bytes are 0. Most pages that are not show it in their first words.
+fn is_zero(page: &[u8]) -> bool {
+    page.chunks(256)
+        .all(|chunk| chunk.iter().fold(0, |all, byte| all | byte) == 0)
+}
+
+/// The runs of pages in `region` that are in memory and the process's own.
+fn present(kernel: &dyn Kernel, pagemap: &FileHandle, region: Region) -> Option<Vec<Range<u64>>> {
+    let scan = PagemapScan {
+        range: region.start()..region.end(),
+        any_of: category::PRESENT,
+        report: category::PRESENT | category::ZERO_PAGE,
+    };
+    let mut found: Vec<PageRange> = Vec::new();
+    match kernel.pagemap_scan(pagemap, &scan, &mut found) {
+        Ok(()) => Some(
+            found
+                .into_iter()
+                .filter(|page| page.categories & category::ZERO_PAGE == 0)
+                .map(|page| page.range)
+                .collect(),
+        ),
+        // Before 6.7 there is only the table itself; there the page of zeros counts as one that is zero-filled.
+        Err(_) => present_by_table(kernel, pagemap, region),
+    }
+}
+
+fn present_by_table(
+    kernel: &dyn Kernel,
+    pagemap: &FileHandle,
+    region: Region,
+) -> Option<Vec<Range<u64>>> {
+    const PRESENT: u64 = 1 << 63;
+    let mut table = [0_u8; 8 * REGION / PAGE];
+    let offset = region.start() / BASE_PAGE_SIZE * 8;
+    if kernel.read_at(pagemap, &mut table, offset).ok()? != table.len() {
+        return None;
+    }
+    let mut runs: Vec<Range<u64>> = Vec::new();
+    let addresses = (region.start()..region.end()).step_by(PAGE);
+    for (address, entry) in addresses.zip(table.chunks_exact(8)) {
+        let entry = u64::from_ne_bytes(entry.try_into().ok()?);
+        if entry & PRESENT == 0 {
+            continue;
+        }
+        match runs.last_mut() {
+            Some(run) if run.end == address => run.end = address + BASE_PAGE_SIZE,
+            _ => runs.push(address..address + BASE_PAGE_SIZE),
+        }
+    }
+    Some(runs)
+}

@@ -1,0 +1,344 @@
+//! Promotion, demotion, clearing and zero counting on the running kernel, with a subject whose data is checksummed
+//! before and after.
+
+mod common;
+
+use std::ops::Range;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use common::skip;
+use common::subject::Subject;
+use mega_core::{
+    Action, ActionKind, Cause, Machine, Outcome, PageSize, ProcessId, Region, RegionRef,
+};
+use mega_linux::{Host, HostOptions, LinuxMachine, MachineOptions};
+
+const REGION_BYTES: u64 = 2 << 20;
+
+fn machine(test: &str) -> Option<LinuxMachine> {
+    static HOST: OnceLock<Result<Arc<Host>, String>> = OnceLock::new();
+    let host = HOST.get_or_init(|| {
+        Host::open(HostOptions::default())
+            .map(Arc::new)
+            .map_err(|error| error.to_string())
+    });
+    match host {
+        Ok(host) => Some(LinuxMachine::new(
+            Arc::clone(host),
+            MachineOptions::default(),
+        )),
+        Err(reason) => {
+            skip(test, reason);
+            None
+        }
+    }
+}
+
+fn actions(kind: ActionKind, process: ProcessId, range: &Range<u64>) -> Vec<Action> {
+    Region::wholly_inside(range.start, range.end)
+        .map(|region| Action {
+            kind,
+            target: RegionRef { process, region },
+        })
+        .collect()
+}
+
+fn act(
+    machine: &mut LinuxMachine,
+    kind: ActionKind,
+    subject: &Subject,
+    range: &Range<u64>,
+) -> Vec<Outcome> {
+    machine.act(&actions(kind, subject.process(), range))
+}
+
+fn is_done(outcome: &Outcome) -> bool {
+    matches!(outcome, Outcome::Done { .. })
+}
+
+#[test]
+fn promotion_makes_pages_huge_and_keeps_the_data() {
+    let Some(mut machine) = machine("promotion_makes_pages_huge_and_keeps_the_data") else {
+        return;
+    };
+    for kind in ["private", "shared"] {
+        let mut subject = Subject::start();
+        let range = subject.map(kind, 70);
+        subject.fill(&range, 1);
+        let before = subject.sum(&range, 1);
+        let outcomes = act(&mut machine, ActionKind::Promote, &subject, &range);
+        assert_eq!(outcomes.len(), 70);
+        assert!(outcomes.iter().all(is_done), "{kind}: {outcomes:?}");
+        assert_eq!(
+            subject.huge_bytes(&range),
+            range.end - range.start,
+            "{kind}"
+        );
+        assert_eq!(subject.sum(&range, 1), before, "{kind}");
+        let again = act(&mut machine, ActionKind::Promote, &subject, &range);
+        assert!(
+            again.iter().all(|&outcome| outcome == Outcome::AlreadySo),
+            "{kind}: {again:?}"
+        );
+    }
+}
+
+#[test]
+fn demotion_splits_gives_back_zeros_and_keeps_the_data() {
+    let Some(mut machine) = machine("demotion_splits_gives_back_zeros_and_keeps_the_data") else {
+        return;
+    };
+    let mut subject = Subject::start();
+    let range = subject.map("private", 8);
+    subject.fill(&range, 4);
+    let before = subject.sum(&range, 4);
+    let promoted = act(&mut machine, ActionKind::Promote, &subject, &range);
+    assert!(promoted.iter().all(is_done), "{promoted:?}");
+    let process = subject.process();
+    let region = Region::containing(range.start);
+    assert_eq!(
+        machine.count_zero_filled(RegionRef { process, region }),
+        Some(384)
+    );
+    let demoted = act(&mut machine, ActionKind::Demote, &subject, &range);
+    for outcome in &demoted {
+        let Outcome::Done {
+            resident_before,
+            resident_after,
+        } = *outcome
+        else {
+            panic!("{demoted:?}");
+        };
+        assert_eq!(resident_before, REGION_BYTES);
+        // Kernels before 6.12 keep the zeros.
+        assert!(resident_after == REGION_BYTES / 4 || resident_after == REGION_BYTES);
+    }
+    assert_eq!(subject.huge_bytes(&range), 0);
+    assert_eq!(subject.sum(&range, 4), before);
+    let again = act(&mut machine, ActionKind::Demote, &subject, &range);
+    assert!(
+        again.iter().all(|&outcome| outcome == Outcome::AlreadySo),
+        "{again:?}"
+    );
+}
+
+#[test]
+fn a_page_of_zeros_comes_back_as_nothing() {
+    let Some(mut machine) = machine("a_page_of_zeros_comes_back_as_nothing") else {
+        return;
+    };
+    let mut subject = Subject::start();
+    let range = subject.map("private", 2);
+    subject.fill(&range, 512);
+    act(&mut machine, ActionKind::Promote, &subject, &range);
+    let process = subject.process();
+    let region = Region::containing(range.start);
+    assert_eq!(
+        machine.count_zero_filled(RegionRef { process, region }),
+        Some(511)
+    );
+    let looked = machine.look(process, &[region]).unwrap();
+    assert_eq!(looked[0].page_size, PageSize::Huge);
+}
+
+#[test]
+fn what_the_kernel_refuses_is_told_apart() {
+    let Some(mut machine) = machine("what_the_kernel_refuses_is_told_apart") else {
+        return;
+    };
+    let mut subject = Subject::start();
+    let process = subject.process();
+
+    let nohuge = subject.map("private", 3);
+    subject.fill(&nohuge, 1);
+    subject.advise("nohuge", &nohuge);
+    let outcomes = act(&mut machine, ActionKind::Promote, &subject, &nohuge);
+    assert_eq!(outcomes, [Outcome::Failed(Cause::NotEligible); 3]);
+    machine.set_targets(vec![process]);
+    let seen = machine.observe().unwrap();
+    assert!(
+        seen.processes[0]
+            .regions
+            .iter()
+            .all(|seen| !(nohuge.contains(&seen.region.start()))),
+        "what was refused is not observed again"
+    );
+
+    let locked = subject.map("private", 2);
+    subject.fill(&locked, 1);
+    let promoted = act(&mut machine, ActionKind::Promote, &subject, &locked);
+    assert_eq!(
+        promoted,
+        [Outcome::Failed(Cause::NotEligible); 2],
+        "not mapped when last observed"
+    );
+    machine.observe().unwrap();
+    let promoted = act(&mut machine, ActionKind::Promote, &subject, &locked);
+    assert!(promoted.iter().all(is_done), "{promoted:?}");
+    subject.advise("lock", &locked);
+    let outcomes = act(&mut machine, ActionKind::Demote, &subject, &locked);
+    assert_eq!(outcomes, [Outcome::Failed(Cause::NotEligible); 2], "locked");
+
+    let shared = subject.map("private", 2);
+    subject.fill(&shared, 1);
+    machine.observe().unwrap();
+    act(&mut machine, ActionKind::Promote, &subject, &shared);
+    let child = subject.ask("fork");
+    let outcomes = act(&mut machine, ActionKind::Demote, &subject, &shared);
+    // SAFETY: a signal to a child that this test made.
+    unsafe { libc::kill(i32::try_from(child).unwrap(), libc::SIGKILL) };
+    assert_eq!(
+        outcomes,
+        [Outcome::Failed(Cause::Busy); 2],
+        "shared after fork"
+    );
+
+    let gone = subject.map("private", 2);
+    subject.fill(&gone, 1);
+    machine.observe().unwrap();
+    subject.advise("unmap", &gone);
+    for kind in [ActionKind::Promote, ActionKind::Demote] {
+        let outcomes = act(&mut machine, kind, &subject, &gone);
+        assert_eq!(outcomes, [Outcome::Failed(Cause::Gone); 2], "unmapped");
+    }
+
+    subject.kill();
+    let outcomes = machine.act(&actions(ActionKind::Promote, process, &nohuge));
+    assert_eq!(outcomes, [Outcome::Failed(Cause::Gone); 3], "killed");
+    machine.observe().unwrap();
+    assert_eq!(machine.take_departed(), [process]);
+    assert!(machine.targets().is_empty());
+}
+
+#[test]
+fn accesses_are_those_since_the_last_observation() {
+    let Some(mut machine) = machine("accesses_are_those_since_the_last_observation") else {
+        return;
+    };
+    if !machine.host().tracker_kind().knows_accesses() {
+        return skip(
+            "accesses_are_those_since_the_last_observation",
+            "no tracker sees accesses here",
+        );
+    }
+    // Once within the bound by clear_refs, once in pieces because the bound is short.
+    for bound in [Duration::from_secs(1), Duration::from_micros(50)] {
+        machine.set_options(MachineOptions { lock_bound: bound });
+        let mut subject = Subject::start();
+        let range = subject.map("private", 64);
+        subject.fill(&range, 1);
+        machine.set_targets(vec![subject.process()]);
+        assert!(
+            !machine.observe().unwrap().processes[0].accesses_known,
+            "nothing was cleared before"
+        );
+        let hot = range.start..range.start + 8 * REGION_BYTES;
+        subject.touch(&hot, 1);
+        let seen = machine.observe().unwrap();
+        assert!(seen.processes[0].accesses_known);
+        for region in &seen.processes[0].regions {
+            let start = region.region.start();
+            if hot.contains(&start) {
+                assert_eq!(region.accessed, 512, "{bound:?} {region:?}");
+            } else if range.contains(&start) {
+                assert_eq!(region.accessed, 0, "{bound:?} {region:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn exec_starts_anew() {
+    let Some(mut machine) = machine("exec_starts_anew") else {
+        return;
+    };
+    let mut subject = Subject::start();
+    let range = subject.map("private", 4);
+    subject.fill(&range, 1);
+    let process = subject.process();
+    machine.set_targets(vec![process]);
+    machine.observe().unwrap();
+    subject.ask("exec");
+    std::thread::sleep(Duration::from_millis(200));
+    let seen = machine.observe().unwrap();
+    assert_eq!(seen.processes[0].process, process);
+    assert!(!seen.processes[0].accesses_known);
+    assert!(
+        seen.processes[0]
+            .regions
+            .iter()
+            .all(|seen| !range.contains(&seen.region.start()))
+    );
+    let outcomes = machine.act(&actions(ActionKind::Promote, process, &range));
+    assert_ne!(
+        outcomes.iter().filter(|outcome| is_done(outcome)).count(),
+        4
+    );
+}
+
+#[test]
+fn a_dry_run_changes_nothing() {
+    if machine("a_dry_run_changes_nothing").is_none() {
+        return;
+    }
+    let host = Host::open(HostOptions {
+        dry_run: true,
+        tracker: None,
+    })
+    .unwrap();
+    let mut machine = LinuxMachine::new(Arc::new(host), MachineOptions::default());
+    let mut subject = Subject::start();
+    let range = subject.map("private", 4);
+    subject.fill(&range, 1);
+    machine.set_targets(vec![subject.process()]);
+    for _ in 0..2 {
+        let seen = machine.observe().unwrap();
+        assert!(!seen.processes[0].accesses_known, "nothing is cleared");
+        assert!(seen.processes[0].regions.len() >= 4);
+    }
+    let outcomes = act(&mut machine, ActionKind::Promote, &subject, &range);
+    assert_eq!(outcomes, [Outcome::NotTried; 4]);
+    assert_eq!(subject.huge_bytes(&range), 0);
+}
+
+#[test]
+fn stacks_of_threads_are_left_alone() {
+    let Some(mut machine) = machine("stacks_of_threads_are_left_alone") else {
+        return;
+    };
+    let mut subject = Subject::start();
+    subject.ask("thread");
+    let process = subject.process();
+    let eligible = machine.eligible_regions(process, None).unwrap();
+    let maps = std::fs::read_to_string(format!("/proc/{}/maps", process.pid)).unwrap();
+    let mappings = mega_linux::eligible::mappings(maps.as_bytes());
+    let stacks: Vec<_> = mappings
+        .windows(2)
+        .filter(|pair| !pair[0].accessible && pair[0].range.end == pair[1].range.start)
+        .filter(|pair| pair[1].range.end - pair[1].range.start >= 16 << 20)
+        .map(|pair| pair[1].range.clone())
+        .collect();
+    assert!(
+        !stacks.is_empty(),
+        "the subject's thread has a stack of 16 MiB:\n{maps}"
+    );
+    for stack in stacks {
+        let lowest = stack.start..stack.start + (8 << 20);
+        assert!(
+            eligible
+                .iter()
+                .all(|region| !lowest.contains(&region.start()))
+        );
+        // The top, in use, is either left out or refused by the kernel.
+        let top = Region::containing(stack.end - REGION_BYTES);
+        let action = Action {
+            kind: ActionKind::Promote,
+            target: RegionRef {
+                process,
+                region: top,
+            },
+        };
+        assert!(!is_done(&machine.act(&[action])[0]));
+    }
+}

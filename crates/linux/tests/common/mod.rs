@@ -1,0 +1,14 @@
+//! What the live tests share: a subject process that knows its own memory, and a way to say "cannot run here".
+
+#![allow(dead_code, reason = "each test file uses its own part")]
+
+pub(crate) mod subject;
+
+/// Ends a test that cannot run here, by name and with its reason. In CI that is a failure.
+pub(crate) fn skip(test: &str, reason: &str) {
+    assert!(
+        std::env::var_os("CI").is_none_or(|value| value != "true"),
+        "{test} could not run: {reason}"
+    );
+    eprintln!("SKIPPED {test}: {reason}");
+}

@@ -1,0 +1,289 @@
+//! A process of our own to observe and to act on. It maps, fills, touches and checksums its memory as told on its
+//! standard input, so that a test knows what is true of it.
+//!
+//! It is this test program itself, started again to run the ignored test `subject` alone.
+
+use std::io::{BufRead, BufReader, Write};
+use std::ops::Range;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+use mega_core::ProcessId;
+use mega_linux::kernel::LiveKernel;
+use mega_linux::process;
+
+const PAGE: usize = 4096;
+const REGION: usize = 2 << 20;
+const VARIABLE: &str = "MEGA_TEST_SUBJECT";
+const ANSWER: &str = "answer:";
+
+/// The subject, seen from the test.
+pub(crate) struct Subject {
+    child: Child,
+    input: ChildStdin,
+    output: BufReader<ChildStdout>,
+    pid: u32,
+}
+
+impl Subject {
+    pub(crate) fn start() -> Self {
+        Self::start_with(|_| {})
+    }
+
+    /// Starts a subject by a command that `prepare` may change.
+    pub(crate) fn start_with(prepare: impl FnOnce(&mut Command)) -> Self {
+        Self::launch(Command::new(std::env::current_exe().unwrap()), prepare)
+    }
+
+    /// Starts a shell by a command that `prepare` may change, which starts the subject as its child.
+    pub(crate) fn start_by_shell(prepare: impl FnOnce(&mut Command)) -> Self {
+        let mut command = Command::new("/bin/sh");
+        // `exit` keeps the shell from replacing itself by the subject.
+        command
+            .args(["-c", "\"$0\" \"$@\"; exit $?"])
+            .arg(std::env::current_exe().unwrap());
+        Self::launch(command, prepare)
+    }
+
+    fn launch(mut command: Command, prepare: impl FnOnce(&mut Command)) -> Self {
+        command
+            .args([
+                "common::subject::subject",
+                "--exact",
+                "--ignored",
+                "--nocapture",
+            ])
+            .env(VARIABLE, "1")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped());
+        prepare(&mut command);
+        let mut child = command.spawn().unwrap();
+        let input = child.stdin.take().unwrap();
+        let output = BufReader::new(child.stdout.take().unwrap());
+        let mut subject = Subject {
+            child,
+            input,
+            output,
+            pid: 0,
+        };
+        subject.pid = u32::try_from(subject.ask("pid")).unwrap();
+        subject
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.pid
+    }
+
+    pub(crate) fn process(&self) -> ProcessId {
+        process::identify(&LiveKernel, self.pid()).unwrap()
+    }
+
+    /// Sends a command and returns the answer.
+    pub(crate) fn ask(&mut self, command: &str) -> u64 {
+        writeln!(self.input, "{command}").unwrap();
+        let mut line = String::new();
+        loop {
+            line.clear();
+            assert_ne!(
+                self.output.read_line(&mut line).unwrap(),
+                0,
+                "the subject ended at {command:?}"
+            );
+            if let Some((_, answer)) = line.split_once(ANSWER) {
+                return answer.trim().parse().unwrap();
+            }
+        }
+    }
+
+    /// Maps `regions` aligned regions of a kind: `private`, `shared`.
+    pub(crate) fn map(&mut self, kind: &str, regions: usize) -> Range<u64> {
+        let start = self.ask(&format!("map {kind} {}", regions * REGION));
+        start..start + (regions * REGION) as u64
+    }
+
+    /// Writes every `step`th page with a pattern of its own.
+    pub(crate) fn fill(&mut self, range: &Range<u64>, step: usize) {
+        self.ask(&format!("fill {} {} {step}", range.start, range.end));
+    }
+
+    /// Reads one byte of every `step`th page.
+    pub(crate) fn touch(&mut self, range: &Range<u64>, step: usize) {
+        self.ask(&format!("touch {} {} {step}", range.start, range.end));
+    }
+
+    /// A checksum over every `step`th page.
+    pub(crate) fn sum(&mut self, range: &Range<u64>, step: usize) -> u64 {
+        self.ask(&format!("sum {} {} {step}", range.start, range.end))
+    }
+
+    /// Asks for something about a range: `unmap`, `dontneed`, `lock`, `nohuge`, `huge`.
+    pub(crate) fn advise(&mut self, what: &str, range: &Range<u64>) {
+        self.ask(&format!("{what} {} {}", range.start, range.end));
+    }
+
+    /// Kills it and waits for it.
+    pub(crate) fn kill(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+
+    /// What smaps says of huge pages in the mappings that lie in `range`, in bytes.
+    pub(crate) fn huge_bytes(&self, range: &Range<u64>) -> u64 {
+        let smaps = std::fs::read_to_string(format!("/proc/{}/smaps", self.pid())).unwrap();
+        let mut inside = false;
+        let mut huge = 0;
+        for line in smaps.lines() {
+            let first = line.split_ascii_whitespace().next().unwrap_or("");
+            if let Some((start, end)) = first.split_once('-') {
+                let start = u64::from_str_radix(start, 16).unwrap();
+                let end = u64::from_str_radix(end, 16).unwrap();
+                inside = range.start < end && start < range.end;
+            } else if inside && matches!(first, "AnonHugePages:" | "ShmemPmdMapped:") {
+                huge += line
+                    .split_ascii_whitespace()
+                    .nth(1)
+                    .unwrap()
+                    .parse::<u64>()
+                    .unwrap()
+                    * 1024;
+            }
+        }
+        huge
+    }
+}
+
+impl Drop for Subject {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+#[test]
+#[ignore = "it is the subject of other tests, which start it"]
+fn subject() {
+    if std::env::var_os(VARIABLE).is_none() {
+        return;
+    }
+    for line in std::io::stdin().lock().lines() {
+        let answer = obey(&line.unwrap());
+        println!("{ANSWER}{answer}");
+    }
+}
+
+fn obey(line: &str) -> u64 {
+    use rustix::mm::{Advice, madvise, mlock, munmap};
+    let words: Vec<&str> = line.split(' ').collect();
+    let number = |index: usize| words[index].parse::<usize>().unwrap();
+    let at = || std::ptr::with_exposed_provenance_mut::<std::ffi::c_void>(number(1));
+    let length = || number(2) - number(1);
+    // SAFETY (all below): the test names ranges that a `map` answered, and nothing else lives there.
+    match words[0] {
+        "pid" => u64::from(std::process::id()),
+        "map" => map(words[1], number(2)) as u64,
+        "fill" => pages(&words).map(|page| fill(page) as u64).sum(),
+        "touch" => pages(&words).map(|page| u64::from(touch(page))).sum(),
+        "sum" => pages(&words).fold(0xcbf2_9ce4_8422_2325, sum),
+        // SAFETY: as above.
+        "unmap" => unsafe { munmap(at(), length()) }.map(|()| 0).unwrap(),
+        // SAFETY: as above.
+        "dontneed" => unsafe { madvise(at(), length(), Advice::LinuxDontNeed) }
+            .map(|()| 0)
+            .unwrap(),
+        // SAFETY: as above.
+        "nohuge" => unsafe { madvise(at(), length(), Advice::LinuxNoHugepage) }
+            .map(|()| 0)
+            .unwrap(),
+        // SAFETY: as above.
+        "huge" => unsafe { madvise(at(), length(), Advice::LinuxHugepage) }
+            .map(|()| 0)
+            .unwrap(),
+        // SAFETY: as above.
+        "lock" => unsafe { mlock(at(), length()) }.map(|()| 0).unwrap(),
+        // A child that shares all memory and lives until it is killed.
+        "fork" => {
+            // SAFETY: the child makes one system call and touches nothing.
+            let pid = unsafe { libc::fork() };
+            if pid == 0 {
+                loop {
+                    // SAFETY: waits for a signal.
+                    unsafe { libc::pause() };
+                }
+            }
+            u64::try_from(pid).unwrap()
+        }
+        "thread" => {
+            std::thread::Builder::new()
+                .stack_size(16 << 20)
+                .spawn(|| {
+                    loop {
+                        std::thread::park();
+                    }
+                })
+                .unwrap();
+            0
+        }
+        // Another program in this process.
+        "exec" => {
+            use std::os::unix::process::CommandExt;
+            println!("{ANSWER}0");
+            let error = Command::new("/bin/sleep").arg("60").exec();
+            panic!("{error}");
+        }
+        other => panic!("no such command: {other}"),
+    }
+}
+
+/// Maps memory that starts at a region.
+fn map(kind: &str, length: usize) -> usize {
+    use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
+    let flags = match kind {
+        "private" => MapFlags::PRIVATE,
+        "shared" => MapFlags::SHARED,
+        other => panic!("no such kind: {other}"),
+    } | MapFlags::NORESERVE;
+    let protection = ProtFlags::READ | ProtFlags::WRITE;
+    // SAFETY: new memory at an address of the kernel's choice.
+    let base =
+        unsafe { mmap_anonymous(std::ptr::null_mut(), length + 2 * REGION, protection, flags) };
+    let base = base.unwrap().expose_provenance();
+    // A page is left out on either side, so that no neighbour is merged with it.
+    let start = (base + PAGE).next_multiple_of(REGION);
+    let cut = |from: usize, to: usize| {
+        // SAFETY: part of what was just mapped and not handed out.
+        unsafe { munmap(std::ptr::with_exposed_provenance_mut(from), to - from) }.unwrap();
+    };
+    cut(base, start);
+    cut(start + length, base + length + 2 * REGION);
+    start
+}
+
+fn pages(words: &[&str]) -> impl Iterator<Item = usize> {
+    let number = |index: usize| words[index].parse::<usize>().unwrap();
+    (number(1)..number(2)).step_by(PAGE * number(3))
+}
+
+fn fill(page: usize) -> usize {
+    for (index, offset) in (0..PAGE).step_by(64).enumerate() {
+        let value = (page as u64)
+            .wrapping_mul(0x9e37_79b9_7f4a_7c15)
+            .wrapping_add(index as u64);
+        let at = std::ptr::with_exposed_provenance_mut::<u64>(page + offset);
+        // SAFETY: aligned, in memory that `map` answered.
+        unsafe { at.write_volatile(value) };
+    }
+    1
+}
+
+fn touch(page: usize) -> u8 {
+    let at = std::ptr::with_exposed_provenance::<u8>(page);
+    // SAFETY: in memory that `map` answered.
+    unsafe { at.read_volatile() }
+}
+
+fn sum(so_far: u64, page: usize) -> u64 {
+    (0..PAGE).step_by(8).fold(so_far, |sum, offset| {
+        let at = std::ptr::with_exposed_provenance::<u64>(page + offset);
+        // SAFETY: aligned, in memory that `map` answered.
+        let value = unsafe { at.read_volatile() };
+        (sum ^ value).wrapping_mul(0x0000_0100_0000_01b3)
+    })
+}

@@ -1,0 +1,53 @@
+//! The doctor on the running kernel.
+
+mod common;
+
+use std::sync::Arc;
+
+use common::skip;
+use mega_linux::doctor::{self, State};
+use mega_linux::kernel::{Kernel, LiveKernel, ReadOnly};
+
+#[test]
+fn every_feature_says_what_was_seen_and_what_to_do() {
+    let kernel: Arc<dyn Kernel> = Arc::new(LiveKernel);
+    let examination = doctor::examine(&kernel);
+    assert!(!examination.kernel_release.is_empty());
+    for feature in &examination.features {
+        for text in [
+            &*feature.seen,
+            feature.needed_for,
+            feature.cost_if_missing,
+            feature.remedy,
+        ] {
+            assert!(!text.is_empty() && !text.contains('\n'), "{feature:?}");
+        }
+    }
+    assert!(!examination.tracker.why.is_empty());
+    if let Err(error) = examination.require() {
+        return skip(
+            "every_feature_says_what_was_seen_and_what_to_do",
+            &error.to_string(),
+        );
+    }
+    let split = examination
+        .features
+        .iter()
+        .find(|feature| feature.name.starts_with("demotion"))
+        .unwrap();
+    assert_eq!(split.state, State::Available, "{split:?}");
+}
+
+#[test]
+fn a_dry_run_calls_nothing_missing_that_it_did_not_try() {
+    let live: Arc<dyn Kernel> = Arc::new(LiveKernel);
+    let read_only: Arc<dyn Kernel> = Arc::new(ReadOnly(LiveKernel));
+    let tried = doctor::examine(&live);
+    let untried = doctor::examine(&read_only);
+    for (tried, untried) in tried.features.iter().zip(&untried.features) {
+        let both = tried.name == untried.name && !tried.name.starts_with("tracker");
+        if both && tried.state == State::Available {
+            assert_ne!(untried.state, State::Missing, "{untried:?}");
+        }
+    }
+}
