@@ -1,0 +1,96 @@
+//! The bars that mega's speed and cost are held to, each a ratio within one run.
+//!
+//! `cargo bench -p mega-lab --bench bars [-- NAME… --size 1GiB --json]`, after `make build`: it measures the
+//! real binary.
+
+mod bar;
+mod manager;
+mod promotion;
+mod read;
+mod setting;
+mod sparse;
+mod speed;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Parser, ValueEnum};
+use mega_lab::Error;
+
+use bar::Bar;
+use setting::Setting;
+
+/// Measures mega's speed and cost and holds them to their bars
+#[derive(Debug, Parser)]
+struct Args {
+    /// Which bars [default: all]
+    #[arg(value_enum)]
+    names: Vec<Name>,
+    /// Bytes of the programs that are measured
+    #[arg(long, value_name = "BYTES", default_value = "4GiB", value_parser = mega_lab::bytes::parse)]
+    size: u64,
+    /// How often each measurement is repeated, in turn with what it is compared to
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=100))]
+    repetitions: u32,
+    /// Seconds of one measurement that needs time to pass
+    #[arg(long, value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u32).range(5..=3600))]
+    seconds: u32,
+    /// The mega to measure [default: the one that lies beside this benchmark]
+    #[arg(long, value_name = "FILE")]
+    mega: Option<PathBuf>,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+    /// Given by cargo
+    #[arg(long, hide = true)]
+    bench: bool,
+}
+
+/// A group of bars that are measured together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Name {
+    /// Reading accessed and mapped counts, against reading pagemap
+    Read,
+    /// The manager's own CPU and memory
+    Manager,
+    /// Promotion, against one call of `MADV_COLLAPSE`
+    Promotion,
+    /// Random access after promotion, against THP always
+    Speed,
+    /// The memory of a sparse program
+    Sparse,
+}
+
+fn main() -> ExitCode {
+    match run(&Args::parse()) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::from(1),
+        Err(error) => {
+            eprintln!("bars: {error}");
+            ExitCode::from(error.exit_code())
+        }
+    }
+}
+
+/// Measures what was asked for; true if every bar is met.
+fn run(args: &Args) -> Result<bool, Error> {
+    let setting = Setting::new(args.size, args.repetitions, args.seconds, args.mega.clone())?;
+    setting.warm_up()?;
+    let names = match args.names.as_slice() {
+        [] => Name::value_variants(),
+        names => names,
+    };
+    let mut bars = Vec::new();
+    for name in names {
+        eprintln!("bars: measuring {name:?}");
+        bars.extend(match name {
+            Name::Read => read::measure(&setting)?,
+            Name::Manager => manager::measure(&setting)?,
+            Name::Promotion => promotion::measure(&setting)?,
+            Name::Speed => speed::measure(&setting)?,
+            Name::Sparse => sparse::measure(&setting)?,
+        });
+    }
+    println!("{}", if args.json { bar::json(&bars)? } else { bar::table(&bars) });
+    Ok(bars.iter().all(Bar::is_met))
+}

@@ -1,0 +1,110 @@
+//! What every measurement shares: how large, how often, with which mega, on which kernel.
+
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use mega_lab::Error;
+use mega_lab::mapping::{Area, WORDS_PER_PAGE};
+use mega_lab::resident::{self, Resident};
+use mega_linux::kernel::{Kernel, LiveKernel};
+
+/// The longest that a promotion is waited for.
+const PATIENCE: Duration = Duration::from_secs(300);
+
+/// What every measurement shares.
+pub(crate) struct Setting {
+    pub(crate) size: u64,
+    pub(crate) repetitions: u32,
+    pub(crate) seconds: u32,
+    pub(crate) kernel: Arc<dyn Kernel>,
+    mega: PathBuf,
+}
+
+impl Setting {
+    /// Finds the mega binary, by default in `target/release` where this benchmark is in `deps` below.
+    pub(crate) fn new(
+        size: u64,
+        repetitions: u32,
+        seconds: u32,
+        mega: Option<PathBuf>,
+    ) -> Result<Self, Error> {
+        let own = std::env::current_exe().map_err(|e| Error::io("finding this program", e))?;
+        let beside = own.ancestors().nth(2).map(|folder| folder.join("mega"));
+        let mega = mega.or(beside).filter(|path| path.is_file()).ok_or_else(|| {
+            Error::Failed("there is no mega binary to measure; run `make build` first, or name it by --mega".into())
+        })?;
+        Ok(Setting {
+            size,
+            repetitions,
+            seconds,
+            kernel: Arc::new(LiveKernel),
+            mega,
+        })
+    }
+
+    /// Touches as much memory as a program will have, once, so that a hypervisor has backed it.
+    pub(crate) fn warm_up(&self) -> Result<(), Error> {
+        let mut area = Area::map(usize::try_from(self.size).unwrap_or(usize::MAX))
+            .map_err(|e| Error::io(format!("mapping {} bytes of memory", self.size), e))?;
+        for page in area.words_mut().chunks_mut(WORDS_PER_PAGE) {
+            page[0] = 1;
+        }
+        Ok(())
+    }
+
+    /// A workload of the full size, alone.
+    pub(crate) fn workload(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(&self.mega);
+        self.add_workload(&mut command, arguments);
+        command
+    }
+
+    /// The same under `mega run` with these options.
+    pub(crate) fn managed(&self, options: &[&str], arguments: &[&str]) -> Command {
+        let mut command = Command::new(&self.mega);
+        command.arg("run").args(options).arg("--").arg(&self.mega);
+        self.add_workload(&mut command, arguments);
+        command.stderr(Stdio::null());
+        command
+    }
+
+    fn add_workload(&self, command: &mut Command, arguments: &[&str]) {
+        command.arg("workload").args(arguments).arg("--json");
+        command.arg(format!("--size={}", self.size));
+    }
+}
+
+/// Waits until nine tenths of `bytes` are in huge pages in process `pid`.
+pub(crate) fn wait_until_huge(pid: u32, bytes: u64) -> Result<(), Error> {
+    let started = Instant::now();
+    loop {
+        let Resident { huge_bytes, .. } = resident::of(pid)?;
+        if huge_bytes >= bytes / 10 * 9 {
+            return Ok(());
+        }
+        if started.elapsed() > PATIENCE {
+            return Err(Error::Failed(format!(
+                "after {} s only {huge_bytes} of {bytes} bytes are in huge pages",
+                PATIENCE.as_secs()
+            )));
+        }
+        // The rollup takes the target's mmap lock: not too often.
+        std::thread::sleep(Duration::from_millis(500));
+    }
+}
+
+/// The median of what was measured.
+pub(crate) fn median(values: &[f64]) -> Result<f64, Error> {
+    mega_lab::statistics::median(values)
+        .ok_or_else(|| Error::Failed("nothing was measured".into()))
+}
+
+/// An error of the live machine.
+pub(crate) fn failed(error: mega_linux::Error) -> Error {
+    match error.exit_kind() {
+        mega_linux::error::ExitKind::Missing => Error::Missing(error.to_string()),
+        mega_linux::error::ExitKind::Failed => Error::Failed(error.to_string()),
+    }
+}

@@ -1,0 +1,28 @@
+//! `mixed`: what the demo runs. A dense area grown page by page and then updated at random, beside a sparse
+//! area of the same size.
+
+use super::Common;
+use super::access::{SPARSE, grow, map, sum, sum_of_touched, touch};
+use super::random;
+use super::report::{Accessed, AreaReport, Done, FirstTouch, Reporter};
+use super::stop::Stop;
+use crate::error::Error;
+
+pub(super) fn run(
+    common: &Common,
+    reporter: &mut Reporter,
+    stop: &mut Stop,
+) -> Result<Done, Error> {
+    let mut dense = map(common.size())?;
+    let mut sparse = map(common.size())?;
+    let histogram = grow(&mut dense, common.seed)?;
+    let touched = touch(&mut sparse, SPARSE, common.seed);
+    reporter.ready(vec![
+        AreaReport::new("dense", &dense, dense.pages(), Accessed::EveryPage),
+        AreaReport::new("sparse", &sparse, touched, Accessed::None),
+    ])?;
+    let mut done = random::update(&mut dense, common.seed, stop)?;
+    done.first_touch = Some(FirstTouch::of(&histogram));
+    done.verified &= sum(&sparse) == sum_of_touched(&sparse, SPARSE, common.seed);
+    Ok(done)
+}

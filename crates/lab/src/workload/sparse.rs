@@ -1,0 +1,27 @@
+//! `sparse`: one page in eight touched once, never again; huge pages would be eight times its memory.
+
+use super::Common;
+use super::access::{SPARSE, map, sum_of_touched, touch};
+use super::report::{Accessed, AreaReport, Done, Reporter};
+use super::stop::Stop;
+use crate::error::Error;
+
+pub(super) fn run(
+    common: &Common,
+    reporter: &mut Reporter,
+    stop: &mut Stop,
+) -> Result<Done, Error> {
+    let mut area = map(common.size())?;
+    let touched = touch(&mut area, SPARSE, common.seed);
+    reporter.ready(vec![AreaReport::new(
+        "sparse",
+        &area,
+        touched,
+        Accessed::None,
+    )])?;
+    stop.start();
+    stop.wait();
+    let done = Done::new(stop.elapsed(), touched as u64)?;
+    let found = super::access::sum(&area);
+    Ok(done.checked(found, sum_of_touched(&area, SPARSE, common.seed)))
+}

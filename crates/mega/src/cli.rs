@@ -1,0 +1,380 @@
+//! The command line: one definition per flag. Help, completions and man pages come from it.
+
+use std::ffi::OsString;
+use std::ops::Range;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use mega_core::policy::DEFAULT_POLICY;
+use mega_linux::TrackerKind;
+use mega_linux::fault::FaultMode;
+
+use crate::value;
+
+const EXIT_CODES: &str =
+    "Exit codes: 0 done, 1 failed, 2 wrong usage, 3 a kernel feature or a privilege is missing.";
+
+const RUN_EXIT_CODES: &str = "\
+Exit codes: those of COMMAND (128 + n when signal n ended it); 126 when it cannot be executed, 127 when it \
+is not found; before it is started: 1 failed, 2 wrong usage, 3 a kernel feature or a privilege is missing.
+
+Example:
+  mega run --policy mega --set scans=5 --report report.json -- redis-server";
+
+const SCAN_EXAMPLE: &str = "\
+Exit codes: 0 done, 1 failed, 2 wrong usage, 3 a kernel feature or a privilege is missing.
+
+Example:
+  mega scan $(pidof redis-server) --window 10s --bloat";
+
+const RANGE_EXAMPLE: &str = "\
+Exit codes: 0 every region is as wanted, 1 some are not, 2 wrong usage, 3 a kernel feature or a privilege is missing.
+
+Example:
+  mega promote 4711 7f0000000000+1GiB";
+
+const COMPACT_EXAMPLE: &str = "\
+Exit codes: 0 as many as asked for are empty, 1 some are not, 2 wrong usage, 3 a kernel feature or a privilege is missing.
+
+Example:
+  mega compact --blocks 100 --dry-run";
+
+/// Manages the huge pages of programs: they get huge pages where they pay, fast page faults, and no bloat
+#[derive(Debug, Parser)]
+#[command(version, after_help = EXIT_CODES, max_term_width = 100)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Start a program and manage it and its descendants until it ends
+    #[command(after_help = RUN_EXIT_CODES, override_usage = "mega run [OPTIONS] -- <COMMAND>...")]
+    Run(Run),
+    /// Manage the programs that the configuration selects, until stopped
+    #[command(after_help = EXIT_CODES)]
+    Daemon(Daemon),
+    /// Show what the running daemon and every running `mega run` see and do
+    #[command(
+        after_help = "Exit codes: 0 done, 1 no mega is running, 2 wrong usage, 3 a privilege is missing."
+    )]
+    Status(Status),
+    /// Look once: mapped, accessed, huge and bloat per region, and what each policy would do
+    #[command(after_help = SCAN_EXAMPLE)]
+    Scan(Scan),
+    /// Promote regions of a process by hand, and verify
+    #[command(after_help = RANGE_EXAMPLE)]
+    Promote(Act),
+    /// Demote huge pages of a process by hand, and verify
+    #[command(after_help = RANGE_EXAMPLE)]
+    Demote(Act),
+    /// Show physical memory: free lists, fragmentation per order, and a map of its blocks
+    #[command(after_help = EXIT_CODES)]
+    Frag(Frag),
+    /// Empty blocks or chunks of physical memory by hand, and verify
+    #[command(after_help = COMPACT_EXAMPLE)]
+    Compact(Compact),
+    /// Say what this kernel and these privileges allow, what each missing thing costs, and how to get it
+    #[command(
+        after_help = "Exit codes: 0 mega can manage programs here, 1 failed, 2 wrong usage, 3 it cannot."
+    )]
+    Doctor(Doctor),
+    /// List the policies and their parameters with defaults
+    Policies(Policies),
+    /// Compare one memory-hungry program with base pages, with THP always and under mega
+    #[command(after_help = EXIT_CODES)]
+    Demo(mega_lab::demo::Args),
+    /// Run a program with known behaviour, for tests and experiments
+    Workload(mega_lab::workload::Args),
+    /// Print a completion script for a shell
+    Completions(Completions),
+    /// Write man pages
+    Man(Man),
+}
+
+/// `mega run`
+#[derive(Debug, Args)]
+pub(crate) struct Run {
+    #[command(flatten)]
+    pub(crate) policy: PolicyArgs,
+    #[command(flatten)]
+    pub(crate) bounds: BoundArgs,
+    /// What page faults of the program take: base pages, so that promotion happens later and off the
+    /// fault path, or whatever the machine's THP mode says
+    #[arg(long, value_name = "MODE", default_value = "base", value_enum)]
+    pub(crate) fault: Fault,
+    #[command(flatten)]
+    pub(crate) tracker: TrackerArgs,
+    /// Observe and decide, but change nothing. Accessed bits are not cleared either, so accesses stay
+    /// unknown
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// Write a report as JSON to FILE when the program has ended
+    #[arg(long, value_name = "FILE")]
+    pub(crate) report: Option<PathBuf>,
+    /// Print no summary to standard error
+    #[arg(long, short)]
+    pub(crate) quiet: bool,
+    /// The program and its arguments
+    #[arg(required = true, trailing_var_arg = true, value_name = "COMMAND")]
+    pub(crate) command: Vec<OsString>,
+}
+
+/// Which policy.
+#[derive(Debug, Args)]
+pub(crate) struct PolicyArgs {
+    /// The policy (see `mega policies`)
+    #[arg(long, value_name = "NAME", default_value = DEFAULT_POLICY)]
+    pub(crate) policy: String,
+    /// Set a parameter of the policy; may be given several times
+    #[arg(long = "set", value_name = "KEY=VALUE", value_parser = value::parameter)]
+    pub(crate) parameters: Vec<(String, f64)>,
+}
+
+/// What managing may cost.
+#[derive(Debug, Args)]
+pub(crate) struct BoundArgs {
+    /// Time between two observations
+    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = value::interval)]
+    pub(crate) interval: Duration,
+    /// CPU time the manager may use, as a share of one core
+    #[arg(long, value_name = "SHARE", default_value = "25%", value_parser = value::cpu_share)]
+    pub(crate) cpu_budget: f64,
+    /// Bytes that promotions may copy per second
+    #[arg(long, value_name = "BYTES", default_value = "1GiB", value_parser = value::bytes_per_second)]
+    pub(crate) copy_budget: u64,
+    /// How long the program's mmap lock may be held in one go
+    #[arg(long, value_name = "TIME", default_value = "10ms", value_parser = value::lock_bound)]
+    pub(crate) lock_bound: Duration,
+}
+
+/// Which tracker.
+#[derive(Debug, Args)]
+pub(crate) struct TrackerArgs {
+    /// How mapped and accessed pages are found (see `mega doctor`)
+    #[arg(long, value_name = "NAME", default_value = "auto", value_enum)]
+    pub(crate) tracker: Tracker,
+}
+
+/// `mega daemon`
+#[derive(Debug, Args)]
+pub(crate) struct Daemon {
+    /// The configuration; files in FILE.d/*.toml are read after it
+    #[arg(long, value_name = "FILE", default_value = "/etc/mega/mega.toml")]
+    pub(crate) config: PathBuf,
+    /// Check the configuration and exit
+    #[arg(long)]
+    pub(crate) check: bool,
+    /// Observe and decide, but change nothing
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+}
+
+/// `mega status`
+#[derive(Debug, Args)]
+pub(crate) struct Status {
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// `mega scan`
+#[derive(Debug, Args)]
+pub(crate) struct Scan {
+    /// The process
+    #[arg(value_parser = pid())]
+    pub(crate) pid: u32,
+    /// How long Accessed bits gather
+    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = value::interval)]
+    pub(crate) window: Duration,
+    /// Also count the base pages that hold nothing but zeros; reads all of the process's memory
+    #[arg(long)]
+    pub(crate) bloat: bool,
+    #[command(flatten)]
+    pub(crate) tracker: TrackerArgs,
+    /// Change nothing: Accessed bits are not cleared, accesses stay unknown, and there is no window
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Show every region instead of areas of like ones
+    #[arg(long, short, conflicts_with = "json")]
+    pub(crate) verbose: bool,
+}
+
+/// `mega promote`, `mega demote`
+#[derive(Debug, Args)]
+pub(crate) struct Act {
+    /// The process
+    #[arg(value_parser = pid())]
+    pub(crate) pid: u32,
+    /// Its addresses, START-END or START+LENGTH (addresses in hexadecimal); all eligible memory where
+    /// it is not given
+    #[arg(value_name = "RANGE", value_parser = value::address_range)]
+    pub(crate) range: Option<Range<u64>>,
+    /// How long the process's mmap lock may be held in one go
+    #[arg(long, value_name = "TIME", default_value = "10ms", value_parser = value::lock_bound)]
+    pub(crate) lock_bound: Duration,
+    /// Say what would be done, and change nothing
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// `mega frag`
+#[derive(Debug, Args)]
+pub(crate) struct Frag {
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Also draw the map of blocks as a picture
+    #[arg(long, value_name = "FILE")]
+    pub(crate) svg: Option<PathBuf>,
+}
+
+/// `mega compact`
+#[derive(Debug, Args)]
+pub(crate) struct Compact {
+    #[command(flatten)]
+    pub(crate) amount: Amount,
+    /// How what to empty is selected: mega, trident, ingens, sequential, or linux, which leaves it to the
+    /// kernel and needs no module [default: mega for blocks, trident for chunks]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) policy: Option<String>,
+    /// Select, and say what would be emptied; change nothing
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// How much to empty.
+#[derive(Debug, Args)]
+#[group(required = true, multiple = false)]
+pub(crate) struct Amount {
+    /// Blocks of 2 MiB to empty
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) blocks: Option<u64>,
+    /// Chunks of 1 GiB to empty
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) chunks: Option<u64>,
+}
+
+/// `mega doctor`
+#[derive(Debug, Args)]
+pub(crate) struct Doctor {
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// First put back what a killed mega left changed (`run` and `daemon` do so whenever they start)
+    #[arg(long)]
+    pub(crate) restore: bool,
+}
+
+/// `mega policies`
+#[derive(Debug, Args)]
+pub(crate) struct Policies {
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// `mega completions`
+#[derive(Debug, Args)]
+pub(crate) struct Completions {
+    /// The shell
+    #[arg(value_enum)]
+    pub(crate) shell: clap_complete::Shell,
+}
+
+/// `mega man`
+#[derive(Debug, Args)]
+pub(crate) struct Man {
+    /// The folder to write mega.1, mega-run.1 and so on to
+    pub(crate) folder: PathBuf,
+}
+
+/// `--tracker`
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Tracker {
+    /// The best one that works here
+    Auto,
+    /// The kernel module
+    Module,
+    /// A BPF program that reads the page tables
+    Bpf,
+    /// The kernel's idle page tracking
+    #[value(name = "page_idle")]
+    PageIdle,
+    /// Mapped pages only: accesses stay unknown
+    Mapped,
+}
+
+impl TrackerArgs {
+    /// The tracker asked for; `None` for the best one.
+    pub(crate) fn kind(&self) -> Option<TrackerKind> {
+        match self.tracker {
+            Tracker::Auto => None,
+            Tracker::Module => Some(TrackerKind::Module),
+            Tracker::Bpf => Some(TrackerKind::Bpf),
+            Tracker::PageIdle => Some(TrackerKind::PageIdle),
+            Tracker::Mapped => Some(TrackerKind::Mapped),
+        }
+    }
+}
+
+/// `--fault`
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Fault {
+    /// Base pages
+    Base,
+    /// Whatever the machine's THP mode says
+    Inherit,
+}
+
+impl Fault {
+    pub(crate) fn mode(self) -> FaultMode {
+        match self {
+            Fault::Base => FaultMode::Base,
+            Fault::Inherit => FaultMode::Inherit,
+        }
+    }
+}
+
+/// Process ids of Linux: 1 to `PID_MAX_LIMIT`, 2^22.
+fn pid() -> clap::builder::RangedI64ValueParser<u32> {
+    clap::value_parser!(u32).range(1..=1 << 22)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_definition_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn options_of_the_program_are_not_ours() {
+        let cli = Cli::try_parse_from(["mega", "run", "--quiet", "--", "ls", "--quiet", "-l"])
+            .expect("parses");
+        let Command::Run(run) = cli.command else {
+            panic!("not run")
+        };
+        assert_eq!(run.command, ["ls", "--quiet", "-l"]);
+        let cli = Cli::try_parse_from(["mega", "run", "ls", "--interval", "x"]).expect("parses");
+        let Command::Run(run) = cli.command else {
+            panic!("not run")
+        };
+        assert_eq!(run.command, ["ls", "--interval", "x"]);
+    }
+}

@@ -1,0 +1,173 @@
+//! `mega daemon`: manages the programs that the configuration selects, until it is stopped.
+
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use mega_linux::kernel::{Kernel, LiveKernel};
+use mega_linux::run_dir::RunDir;
+use mega_linux::{Host, HostOptions, thp_mode};
+use nix::sys::signal::Signal;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use sd_notify::NotifyState;
+use tracing::{error, info, warn};
+
+use crate::cli::Daemon;
+use crate::config::{self, Config};
+use crate::control::Server;
+use crate::exit::Failure;
+use crate::manager::Manager;
+use crate::output;
+use crate::report::{ManagerStatus, Mode};
+use crate::signals::Signals;
+use crate::worker::Worker;
+
+/// How often it is checked that managing goes on.
+const CHECK: Duration = Duration::from_secs(1);
+
+pub(super) fn run(args: &Daemon) -> Result<ExitCode, Failure> {
+    let config = load(args)?;
+    if args.check {
+        output::print(&format!(
+            "{}: {} selections, no errors\n",
+            args.config.display(),
+            config.selects.len()
+        ))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    log_to_stderr();
+    let started = LiveKernel.now();
+    let signals = Signals::block(&[Signal::SIGHUP, Signal::SIGINT, Signal::SIGTERM])?;
+    let host = Arc::new(Host::open(HostOptions {
+        dry_run: args.dry_run,
+        tracker: config.tracker,
+    })?);
+    let run_dir = RunDir::open()?;
+    if !args.dry_run {
+        if let Some(stale) = thp_mode::restore_stale(host.kernel().as_ref(), &run_dir)? {
+            warn!(
+                "a killed mega had left the THP mode changed: put back to {}",
+                stale.original
+            );
+        }
+    }
+    info!(
+        "tracker {}: {}",
+        host.tracker_kind(),
+        host.examination().tracker.why
+    );
+    let mode = Mode::Daemon {
+        config: args.config.clone(),
+    };
+    let mut manager = Manager::new(host, mode, started, Box::new(|line| warn!("{line}")))?;
+    manager.manage_selections(config.selects.clone())?;
+    let worker = Worker::start(manager, patience(), || notify(&[NotifyState::Watchdog]))?;
+    let server = Server::start(&run_dir, worker.published())?;
+    info!("managing {} selections", config.selects.len());
+    notify(&[NotifyState::Ready]);
+    serve(args, &signals, &worker, config);
+    notify(&[NotifyState::Stopping]);
+    drop(server);
+    let status = worker.stop()?;
+    log_totals(&status);
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Reads the configuration, and says how to begin where there is none.
+fn load(args: &Daemon) -> Result<Config, Failure> {
+    if !args.config.exists() {
+        return Err(Failure::Failed(format!(
+            "{}: there is no configuration; write one with a [[select]] table (name, and at least one of cgroup, executable, user, min_resident), or name another with --config",
+            args.config.display()
+        )));
+    }
+    config::load(&args.config).map_err(|error| Failure::Failed(error.to_string()))
+}
+
+/// Handles signals until one says stop, or managing ends by itself.
+fn serve(args: &Daemon, signals: &Signals, worker: &Worker, mut config: Config) {
+    let timeout = Timespec::try_from(CHECK).unwrap_or_default();
+    while !worker.has_ended() {
+        // An interrupted wait is simply tried again.
+        let _ = poll(&mut [PollFd::new(signals, PollFlags::IN)], Some(&timeout));
+        while let Some(received) = signals.next() {
+            if received.signal == Signal::SIGHUP {
+                config = reload(args, worker, config);
+            } else {
+                info!("stopping on {}", received.signal);
+                return;
+            }
+        }
+    }
+}
+
+/// The new configuration, or the old one where the new one is wrong.
+fn reload(args: &Daemon, worker: &Worker, old: Config) -> Config {
+    let mut states = vec![NotifyState::Reloading];
+    states.extend(NotifyState::monotonic_usec_now().ok());
+    notify(&states);
+    let new = match load(args) {
+        Ok(new) => {
+            if new.tracker != old.tracker {
+                warn!("another tracker is used after a restart only");
+            }
+            worker.select(new.selects.clone());
+            info!("reloaded: managing {} selections", new.selects.len());
+            new
+        }
+        Err(failure) => {
+            error!("not reloaded, the old configuration stays: {failure}");
+            old
+        }
+    };
+    notify(&[NotifyState::Ready]);
+    new
+}
+
+/// How long the service manager waits for a sign of life, and a margin.
+fn patience() -> Duration {
+    sd_notify::watchdog_enabled().map_or(Duration::from_secs(3600), |limit| limit / 3)
+}
+
+fn notify(states: &[NotifyState<'_>]) {
+    // Without a service manager there is nobody to tell; one that does not listen is not ours to mend.
+    let _ = sd_notify::notify(states);
+}
+
+/// Without times: the journal has its own.
+fn log_to_stderr() {
+    use std::io::IsTerminal;
+    let colour = std::io::stderr().is_terminal()
+        && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+    tracing_subscriber::fmt()
+        .with_writer(std::io::stderr)
+        .with_ansi(colour)
+        .with_target(false)
+        .without_time()
+        .init();
+}
+
+fn log_totals(status: &ManagerStatus) {
+    for group in &status.groups {
+        let actions = &group.actions;
+        info!(
+            "{}: {} promoted, {} demoted, {} failed, {} bytes copied, {} bytes given back",
+            group.name,
+            actions.promoted,
+            actions.demoted,
+            actions
+                .failures
+                .promote
+                .values()
+                .chain(actions.failures.demote.values())
+                .sum::<u64>(),
+            actions.bytes_copied,
+            actions.bytes_given_back
+        );
+    }
+    info!(
+        "manager CPU {:.3} s ({:.2} % of one core)",
+        status.manager.cpu_seconds,
+        status.manager.cpu_share * 100.0
+    );
+}

@@ -1,0 +1,89 @@
+//! `mega doctor`: what this kernel and these privileges allow.
+
+use std::fmt::Write;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use mega_linux::doctor::{self, Examination, State};
+use mega_linux::kernel::{Kernel, LiveKernel};
+use mega_linux::run_dir::RunDir;
+use mega_linux::thp_mode;
+use serde::Serialize;
+
+use crate::cli::Doctor;
+use crate::exit::Failure;
+use crate::output;
+use crate::report::VERSION;
+
+/// What `mega doctor --json` prints.
+#[derive(Serialize)]
+struct Report<'e> {
+    version: u32,
+    /// Whether mega can manage programs here.
+    usable: bool,
+    #[serde(flatten)]
+    examination: &'e Examination,
+}
+
+pub(super) fn run(args: &Doctor) -> Result<ExitCode, Failure> {
+    let kernel: Arc<dyn Kernel> = Arc::new(LiveKernel);
+    if args.restore {
+        match thp_mode::restore_stale(kernel.as_ref(), &RunDir::open()?)? {
+            Some(stale) => output::say(&format!("put back the THP mode to {}", stale.original)),
+            None => output::say("nothing to put back"),
+        }
+    }
+    let examination = doctor::examine(&kernel);
+    let verdict = examination.require();
+    if args.json {
+        let usable = verdict.is_ok();
+        output::print_json(&Report {
+            version: VERSION,
+            usable,
+            examination: &examination,
+        })?;
+    } else {
+        output::print(&in_words(&examination))?;
+    }
+    verdict?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn in_words(examination: &Examination) -> String {
+    let mut text = format!("Linux {}\n\n", examination.kernel_release);
+    for feature in &examination.features {
+        let state = match feature.state {
+            State::Available => "available",
+            State::Missing => "missing",
+            State::Unknown => "unknown",
+        };
+        // Writing to a string does not fail.
+        let _ = writeln!(text, "{state:<10} {}: {}", feature.name, feature.seen);
+        if feature.state != State::Available {
+            let weight = if feature.required {
+                "Required for"
+            } else {
+                "Used for"
+            };
+            let _ = writeln!(text, "{:11}{weight} {}.", "", feature.needed_for);
+            let _ = writeln!(text, "{:11}Without it: {}.", "", feature.cost_if_missing);
+            let _ = writeln!(text, "{:11}To get it: {}.", "", feature.remedy);
+        }
+    }
+    let tracker = examination
+        .tracker
+        .chosen
+        .map_or("none", |kind| kind.name());
+    let _ = writeln!(text, "\ntracker: {tracker} ({})", examination.tracker.why);
+    for consumer in &examination.other_consumers {
+        let _ = writeln!(text, "also clears Accessed bits: {consumer}");
+    }
+    if let Some(stale) = &examination.stale_state {
+        let _ = writeln!(
+            text,
+            "left by a killed mega: the THP mode is {}, it was {}; the next `mega run`, `mega daemon` or `mega doctor --restore` puts it back",
+            stale.set, stale.original
+        );
+    }
+    text
+}

@@ -1,0 +1,41 @@
+//! One file for each command.
+
+mod act;
+mod compact;
+mod daemon;
+mod demo;
+mod doctor;
+mod frag;
+mod generate;
+mod policies;
+mod run;
+mod scan;
+mod status;
+mod workload;
+
+use std::process::ExitCode;
+
+use mega_core::ActionKind;
+
+use crate::cli::Command;
+use crate::exit::Failure;
+
+/// Runs a command.
+pub(crate) fn dispatch(command: Command) -> Result<ExitCode, Failure> {
+    match command {
+        Command::Run(args) => run::run(&args),
+        Command::Daemon(args) => daemon::run(&args),
+        Command::Status(args) => status::run(&args),
+        Command::Scan(args) => scan::run(&args),
+        Command::Promote(args) => act::run(&args, ActionKind::Promote),
+        Command::Demote(args) => act::run(&args, ActionKind::Demote),
+        Command::Frag(args) => frag::run(&args),
+        Command::Compact(args) => compact::run(&args),
+        Command::Doctor(args) => doctor::run(&args),
+        Command::Policies(args) => policies::run(&args),
+        Command::Demo(args) => demo::run(&args),
+        Command::Workload(args) => workload::run(&args),
+        Command::Completions(args) => generate::completions(&args),
+        Command::Man(args) => generate::man(&args),
+    }
+}

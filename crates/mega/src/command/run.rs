@@ -1,0 +1,235 @@
+//! `mega run`: starts a program and manages it and its descendants until it ends.
+
+use std::fs::File;
+use std::io::Write;
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use mega_core::engine::Budgets;
+use mega_core::policy;
+use mega_lab::bytes;
+use mega_linux::fault::{FaultControl, FaultMode};
+use mega_linux::kernel::{Kernel, LiveKernel};
+use mega_linux::run_dir::RunDir;
+use mega_linux::{Host, HostOptions, thp_mode};
+
+use crate::cli::Run;
+use crate::config::Settings;
+use crate::control::Server;
+use crate::exit::Failure;
+use crate::manager::Manager;
+use crate::output;
+use crate::report::{
+    Actions, FaultReport, ManagerStatus, Mode, RunReport, VERSION, causes_in_words,
+};
+use crate::supervise::Supervisor;
+use crate::worker::Worker;
+
+/// The status is renewed at least this often, however long the interval is.
+const PATIENCE: Duration = Duration::from_secs(3600);
+
+/// What is to be said at the end, because the standard streams are the program's until then.
+type Notes = Arc<Mutex<Vec<String>>>;
+
+pub(super) fn run(args: &Run) -> Result<ExitCode, Failure> {
+    let started = LiveKernel.now();
+    let settings = settings(args);
+    policy::build(&settings.policy, &settings.parameters)?;
+    let host = Arc::new(Host::open(HostOptions {
+        dry_run: args.dry_run,
+        tracker: args.tracker.kind(),
+    })?);
+    let run_dir = RunDir::open()?;
+    if !args.dry_run {
+        thp_mode::restore_stale(host.kernel().as_ref(), &run_dir)?;
+    }
+    let report_file = args.report.as_deref().map(create).transpose()?;
+    let fault = FaultControl::prepare(host.kernel(), &run_dir, args.fault.mode())?;
+    // From here on signals wait until the program is there to be told.
+    let supervisor = Supervisor::new()?;
+    let program = supervisor.start(&args.command, &fault)?;
+
+    let notes = Notes::default();
+    let managing = manage(host, &run_dir, args, settings, started, &notes);
+    let code = program.wait();
+    let state = match managing {
+        Ok((worker, server)) => {
+            drop(server);
+            stop(worker, &notes)
+        }
+        Err(failure) => {
+            note(&notes, &failure.to_string());
+            None
+        }
+    };
+    let by = fault.describe().to_owned();
+    // The global mode is put back before anything is said.
+    drop(fault);
+    let notes = std::mem::take(&mut *notes.lock().unwrap_or_else(PoisonError::into_inner));
+    finish(
+        args,
+        report_file,
+        state,
+        notes,
+        FaultReport {
+            mode: mode_name(args),
+            by,
+        },
+        code,
+    );
+    Ok(ExitCode::from(code))
+}
+
+fn settings(args: &Run) -> Settings {
+    Settings {
+        policy: args.policy.policy.clone(),
+        parameters: args.policy.parameters.iter().cloned().collect(),
+        interval: args.bounds.interval,
+        budgets: Budgets {
+            cpu_share: args.bounds.cpu_budget,
+            copy_bytes_per_second: args.bounds.copy_budget,
+        },
+        lock_bound: args.bounds.lock_bound,
+    }
+}
+
+fn mode_name(args: &Run) -> String {
+    match args.fault.mode() {
+        FaultMode::Base => "base".to_owned(),
+        FaultMode::Inherit => "inherit".to_owned(),
+    }
+}
+
+/// Creates the report's file before the program starts: a path that cannot be written is not to be found
+/// out hours later.
+fn create(path: &Path) -> Result<File, Failure> {
+    File::create(path).map_err(|error| {
+        Failure::Failed(format!(
+            "cannot write the report to {}: {error}",
+            path.display()
+        ))
+    })
+}
+
+fn manage(
+    host: Arc<Host>,
+    run_dir: &RunDir,
+    args: &Run,
+    settings: Settings,
+    started: Duration,
+    notes: &Notes,
+) -> Result<(Worker, Server), Failure> {
+    let command = args
+        .command
+        .iter()
+        .map(|word| word.to_string_lossy().into_owned())
+        .collect();
+    let place = Arc::clone(notes);
+    let tell = Box::new(move |line: &str| note(&place, line));
+    let mut manager = Manager::new(host, Mode::Run { command }, started, tell)?;
+    manager.manage_descendants(settings)?;
+    let worker = Worker::start(manager, PATIENCE, || {})?;
+    let server = Server::start(run_dir, worker.published())?;
+    Ok((worker, server))
+}
+
+fn stop(worker: Worker, notes: &Notes) -> Option<ManagerStatus> {
+    let latest = worker.published();
+    match worker.stop() {
+        Ok(status) => Some(status),
+        Err(failure) => {
+            note(notes, &failure.to_string());
+            Some(latest.get())
+        }
+    }
+}
+
+fn note(notes: &Notes, line: &str) {
+    notes
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .push(line.to_owned());
+}
+
+fn finish(
+    args: &Run,
+    report_file: Option<File>,
+    state: Option<ManagerStatus>,
+    notes: Vec<String>,
+    fault: FaultReport,
+    exit_status: u8,
+) {
+    if !args.quiet {
+        for line in &notes {
+            output::say(line);
+        }
+    }
+    let Some(state) = state else { return };
+    if !args.quiet {
+        output::say(&summary(&state));
+    }
+    if let (Some(mut file), Some(path)) = (report_file, &args.report) {
+        let report = RunReport {
+            version: VERSION,
+            exit_status,
+            fault,
+            notes,
+            state,
+        };
+        let text = output::json(&report);
+        let written = text.and_then(|text| {
+            file.write_all(text.as_bytes())
+                .map_err(|error| Failure::Failed(error.to_string()))
+        });
+        if let Err(failure) = written {
+            output::say(&format!(
+                "cannot write the report to {}: {failure}",
+                path.display()
+            ));
+        }
+    }
+}
+
+/// A few lines on what was done.
+fn summary(state: &ManagerStatus) -> String {
+    let policy = state
+        .groups
+        .first()
+        .map_or("", |group| group.policy.as_str());
+    let nothing = Actions::default();
+    let actions = state.actions().next().unwrap_or(&nothing);
+    let mut lines = vec![format!(
+        "{} regions promoted, {} demoted, in {} observations (policy {policy}, tracker {})",
+        actions.promoted, actions.demoted, actions.steps, state.tracker
+    )];
+    if state.dry_run {
+        lines.push(format!(
+            "dry run: would have promoted {} and demoted {}",
+            actions.would_promote, actions.would_demote
+        ));
+    }
+    for (what, causes) in [
+        ("promotions", &actions.failures.promote),
+        ("demotions", &actions.failures.demote),
+    ] {
+        if !causes.is_empty() {
+            lines.push(format!("failed {what}: {}", causes_in_words(causes)));
+        }
+    }
+    lines.push(format!(
+        "memory given back {}, copied {}, added by promotion {}",
+        bytes::format(actions.bytes_given_back),
+        bytes::format(actions.bytes_copied),
+        bytes::format(actions.bloat_bytes_added)
+    ));
+    lines.push(format!(
+        "manager CPU {:.3} s in {:.1} s ({:.2} % of one core), memory {}",
+        state.manager.cpu_seconds,
+        state.uptime_seconds,
+        state.manager.cpu_share * 100.0,
+        bytes::format(state.manager.resident)
+    ));
+    lines.join("\n")
+}

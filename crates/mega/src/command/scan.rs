@@ -1,0 +1,245 @@
+//! `mega scan`: one look at a process.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use mega_core::engine::{Would, would};
+use mega_core::policy::{self, Parameters};
+use mega_core::{HUGE_PAGE_SIZE, Machine, Observation, ProcessId, ProcessObservation, RegionRef};
+use mega_lab::bytes;
+use mega_linux::claim::{Claim, ClaimError};
+use mega_linux::kernel::LiveKernel;
+use mega_linux::{Error, Host, HostOptions, LinuxMachine, MachineOptions, process};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use crate::cli::Scan;
+use crate::exit::Failure;
+use crate::output::{self, Table, bytes_or_dash};
+use crate::report::{Memory, RegionReport, ScanReport, ScanTotals, VERSION, region_reports};
+
+/// How often the progress of the window is shown.
+const PROGRESS: Duration = Duration::from_millis(100);
+
+pub(super) fn run(args: &Scan) -> Result<ExitCode, Failure> {
+    let process = process::identify(&LiveKernel, args.pid)?;
+    let host = Arc::new(Host::open(HostOptions {
+        dry_run: args.dry_run,
+        tracker: args.tracker.kind(),
+    })?);
+    let tracker = host.tracker_kind().to_string();
+    let mut machine = LinuxMachine::new(host, MachineOptions::default());
+    machine.set_targets(vec![process]);
+    let mut observation = if args.dry_run {
+        observe(&mut machine, process)?
+    } else {
+        // Two that clear the same Accessed bits would both see too few.
+        let _claim = claim(process)?;
+        observe(&mut machine, process)?;
+        wait(&machine, process, args.window)?;
+        observe(&mut machine, process)?
+    };
+    if args.bloat {
+        count_zero_filled(&mut machine, &mut observation);
+    }
+    let would = would_by_policy(&observation)?;
+    let observed = observed(&observation, process)?;
+    let regions = region_reports(observed, args.bloat);
+    let report = ScanReport {
+        version: VERSION,
+        pid: args.pid,
+        window_seconds: if args.dry_run {
+            0.0
+        } else {
+            args.window.as_secs_f64()
+        },
+        tracker,
+        totals: ScanTotals::of(&regions),
+        regions,
+        memory: Memory::from(observation.memory),
+        would,
+    };
+    if args.json {
+        output::print_json(&report)?;
+    } else {
+        output::print(&in_words(&report, args.verbose))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn claim(process: ProcessId) -> Result<Claim, Failure> {
+    Claim::take(&process).map_err(|error| match error {
+        ClaimError::Held { by_pid, .. } => Failure::Failed(format!(
+            "process {process} is managed by another mega already (pid {by_pid}); `mega status` shows what that one sees, and `mega scan --dry-run` looks without clearing Accessed bits"
+        )),
+        other @ ClaimError::Other(_) => other.into(),
+    })
+}
+
+fn observe(machine: &mut LinuxMachine, process: ProcessId) -> Result<Observation, Failure> {
+    let observation = machine.observe()?;
+    observed(&observation, process)?;
+    Ok(observation)
+}
+
+/// What was observed of the process; it has ended where that is nothing.
+fn observed(observation: &Observation, process: ProcessId) -> Result<&ProcessObservation, Failure> {
+    let found = observation
+        .processes
+        .iter()
+        .find(|observed| observed.process == process);
+    found.ok_or_else(|| ended(process))
+}
+
+fn ended(process: ProcessId) -> Failure {
+    Failure::Failed(format!(
+        "process {process} has ended while it was being looked at"
+    ))
+}
+
+/// Waits for the window to pass.
+///
+/// # Errors
+/// Where the process ends meanwhile.
+fn wait(machine: &LinuxMachine, process: ProcessId, window: Duration) -> Result<(), Failure> {
+    let kernel = machine.host().kernel();
+    let handle = kernel
+        .open_process(process.pid)
+        .map_err(|_| ended(process))?;
+    let Some(pidfd) = handle.fd() else {
+        return Err(Error::Gone { pid: process.pid }.into());
+    };
+    let progress = output::progress(
+        "watching",
+        u64::try_from(window.as_millis()).unwrap_or(u64::MAX),
+    );
+    let started = Instant::now();
+    loop {
+        let passed = started.elapsed();
+        progress.set_position(u64::try_from(passed.as_millis()).unwrap_or(u64::MAX));
+        let left = window.saturating_sub(passed);
+        if left.is_zero() {
+            progress.finish_and_clear();
+            return Ok(());
+        }
+        let timeout = Timespec::try_from(left.min(PROGRESS)).unwrap_or_default();
+        // A pidfd is readable once its process has ended.
+        if poll(
+            &mut [PollFd::from_borrowed_fd(pidfd, PollFlags::IN)],
+            Some(&timeout),
+        ) == Ok(1)
+        {
+            progress.finish_and_clear();
+            return Err(ended(process));
+        }
+    }
+}
+
+fn count_zero_filled(machine: &mut LinuxMachine, observation: &mut Observation) {
+    let regions = observation
+        .processes
+        .iter()
+        .map(|process| process.regions.len() as u64)
+        .sum();
+    let progress = output::progress("counting zero-filled pages", regions);
+    for observed in &mut observation.processes {
+        for region in &mut observed.regions {
+            let target = RegionRef {
+                process: observed.process,
+                region: region.region,
+            };
+            region.zero_filled = machine.count_zero_filled(target);
+            progress.inc(1);
+        }
+    }
+    progress.finish_and_clear();
+}
+
+fn would_by_policy(observation: &Observation) -> Result<BTreeMap<String, Would>, Failure> {
+    let by_policy = policy::registry().iter().map(|info| {
+        let policy = policy::build(info.name, &Parameters::new())?;
+        Ok((info.name.to_owned(), would(policy, observation)))
+    });
+    by_policy.collect()
+}
+
+fn in_words(report: &ScanReport, verbose: bool) -> String {
+    let totals = &report.totals;
+    let mut text = format!(
+        "process {}: {} regions, {} mapped, {} accessed in {} s, {} in huge pages",
+        report.pid,
+        totals.regions,
+        bytes::format(totals.mapped),
+        bytes_or_dash(totals.accessed),
+        report.window_seconds,
+        bytes::format(totals.huge)
+    );
+    if let Some(bloat) = totals.bloat {
+        text += &format!(" of which {} zero-filled", bytes::format(bloat));
+    }
+    text += &format!(" (tracker {})\n\n", report.tracker);
+    let rows: Vec<Vec<RegionReport>> = if verbose {
+        report.regions.iter().map(|region| vec![*region]).collect()
+    } else {
+        areas(&report.regions)
+    };
+    text += &regions_in_words(&rows);
+    text += &would_in_words(&report.would);
+    text
+}
+
+/// Neighbouring regions mapped by pages of one size.
+fn areas(regions: &[RegionReport]) -> Vec<Vec<RegionReport>> {
+    let alike = |a: &RegionReport, b: &RegionReport| {
+        a.start + HUGE_PAGE_SIZE == b.start && a.page_size == b.page_size
+    };
+    regions
+        .chunk_by(alike)
+        .map(<[RegionReport]>::to_vec)
+        .collect()
+}
+
+fn regions_in_words(rows: &[Vec<RegionReport>]) -> String {
+    let mut table = Table::new(&[
+        "addresses",
+        "regions",
+        "page",
+        "mapped",
+        "accessed",
+        "zero-filled",
+    ]);
+    for row in rows {
+        let (Some(first), Some(last)) = (row.first(), row.last()) else {
+            continue;
+        };
+        let sums = ScanTotals::of(row);
+        table.row(vec![
+            format!("{:x}-{:x}", first.start, last.start + HUGE_PAGE_SIZE),
+            sums.regions.to_string(),
+            bytes::format(first.page_size),
+            bytes::format(sums.mapped),
+            bytes_or_dash(sums.accessed),
+            bytes_or_dash(sums.zero_filled),
+        ]);
+    }
+    format!("{table}\n")
+}
+
+fn would_in_words(would: &BTreeMap<String, Would>) -> String {
+    let mut text = String::from("What each policy would do once its decisions have settled:\n\n");
+    let mut table = Table::new(&["policy", "promotions", "demotions", "copied", "given back"]);
+    for (policy, would) in would {
+        table.row(vec![
+            policy.clone(),
+            would.promotions.to_string(),
+            would.demotions.to_string(),
+            bytes::format(would.bytes_copied),
+            bytes::format(would.bytes_given_back),
+        ]);
+    }
+    // Writing to a string does not fail.
+    let _ = write!(text, "{table}");
+    text
+}

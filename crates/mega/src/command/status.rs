@@ -1,0 +1,103 @@
+//! `mega status`: what every running manager sees and does.
+
+use std::fmt::Write;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use mega_lab::bytes;
+
+use crate::cli::Status;
+use crate::control;
+use crate::exit::Failure;
+use crate::output::{self, Table, bytes_or_dash};
+use crate::report::{GroupStatus, ManagerStatus, Mode, StatusReport, VERSION, causes_in_words};
+use crate::value::format_duration;
+
+pub(super) fn run(args: &Status) -> Result<ExitCode, Failure> {
+    let (managers, failures) = control::ask_everyone()?;
+    for failure in &failures {
+        output::say(failure);
+    }
+    if args.json {
+        output::print_json(&StatusReport {
+            version: VERSION,
+            managers: managers.clone(),
+        })?;
+    } else {
+        let sections: Vec<String> = managers.iter().map(in_words).collect();
+        output::print(&sections.join("\n"))?;
+    }
+    if managers.is_empty() {
+        let line = "no `mega daemon` and no `mega run` is running".to_owned();
+        return Err(Failure::Failed(line));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn in_words(status: &ManagerStatus) -> String {
+    let mut text = match &status.mode {
+        Mode::Run { command } => format!("mega run, pid {}: {}\n", status.pid, command.join(" ")),
+        Mode::Daemon { config } => {
+            format!("mega daemon, pid {}: {}\n", status.pid, config.display())
+        }
+    };
+    let dry_run = if status.dry_run { ", dry run" } else { "" };
+    let uptime = Duration::from_secs_f64(status.uptime_seconds.max(0.0));
+    // Writing to a string does not fail.
+    let _ = writeln!(
+        text,
+        "  up {}, tracker {}{dry_run}, manager CPU {:.2} s ({:.2} % of one core), memory {}",
+        format_duration(uptime),
+        status.tracker,
+        status.manager.cpu_seconds,
+        status.manager.cpu_share * 100.0,
+        bytes::format(status.manager.resident)
+    );
+    for group in &status.groups {
+        text += &group_in_words(group);
+    }
+    text
+}
+
+fn group_in_words(group: &GroupStatus) -> String {
+    let actions = &group.actions;
+    let mut text = format!(
+        "  {}: policy {}, {} promoted, {} demoted, {} copied, {} given back\n",
+        group.name,
+        group.policy,
+        actions.promoted,
+        actions.demoted,
+        bytes::format(actions.bytes_copied),
+        bytes::format(actions.bytes_given_back)
+    );
+    for (what, causes) in [
+        ("promotions", &actions.failures.promote),
+        ("demotions", &actions.failures.demote),
+    ] {
+        if !causes.is_empty() {
+            let _ = writeln!(text, "    failed {what}: {}", causes_in_words(causes));
+        }
+    }
+    if group.processes.is_empty() {
+        return text + "    no process\n";
+    }
+    let mut table = Table::new(&[
+        "process", "pid", "regions", "mapped", "accessed", "huge", "bloat",
+    ]);
+    for process in &group.processes {
+        let observed = &process.observed;
+        table.row(vec![
+            process.name.clone(),
+            process.pid.to_string(),
+            observed.regions.to_string(),
+            bytes::format(observed.mapped),
+            bytes_or_dash(observed.accessed),
+            bytes::format(observed.huge),
+            bytes_or_dash(observed.bloat),
+        ]);
+    }
+    for line in table.to_string().lines() {
+        let _ = writeln!(text, "    {line}");
+    }
+    text
+}

@@ -1,0 +1,373 @@
+//! Reads the configuration: the main file, then its drop-ins by name; what comes later wins.
+
+use std::fmt::Display;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use glob::Pattern;
+use mega_core::policy::{self, BuildError, Parameters};
+use mega_linux::TrackerKind;
+use toml::Spanned;
+use toml::de::DeValue;
+
+use super::reader::{self, ConfigError, Source, TableReader};
+use super::{Config, Select, Settings};
+use crate::selection::Selection;
+use crate::value;
+
+/// Settings as far as they were written.
+#[derive(Clone, Debug, Default)]
+struct Overrides {
+    policy: Option<String>,
+    parameters: Option<Parameters>,
+    interval: Option<Duration>,
+    cpu_budget: Option<f64>,
+    copy_budget: Option<u64>,
+    lock_bound: Option<Duration>,
+}
+
+/// A `[[select]]` as it was written, and where.
+struct Written {
+    name: String,
+    selection: Selection,
+    overrides: Overrides,
+    origin: ConfigError,
+}
+
+/// What the files read so far say.
+#[derive(Default)]
+struct Draft {
+    tracker: Option<Option<TrackerKind>>,
+    defaults: Overrides,
+    selects: Vec<Written>,
+}
+
+/// Reads the configuration at `path` and in `path.d/*.toml`.
+///
+/// # Errors
+/// The first thing wrong: the file, the line, and the nearest known key.
+pub(crate) fn load(path: &Path) -> Result<Config, ConfigError> {
+    let mut draft = Draft::default();
+    for path in files(path)? {
+        let text = std::fs::read_to_string(&path).map_err(|error| whole(&path, &error))?;
+        draft.read(&Source {
+            path: &path,
+            text: &text,
+        })?;
+    }
+    draft.finish(path)
+}
+
+fn whole(path: &Path, reason: &dyn Display) -> ConfigError {
+    ConfigError::File {
+        path: path.to_owned(),
+        reason: reason.to_string(),
+    }
+}
+
+/// The main file, then the drop-ins in the order of their names.
+fn files(path: &Path) -> Result<Vec<PathBuf>, ConfigError> {
+    let mut folder = path.as_os_str().to_owned();
+    folder.push(".d");
+    let folder = PathBuf::from(folder);
+    let entries = match std::fs::read_dir(&folder) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            return Ok(vec![path.to_owned()]);
+        }
+        Err(error) => return Err(whole(&folder, &error)),
+    };
+    let mut drop_ins = entries
+        .map(|entry| {
+            entry
+                .map(|entry| entry.path())
+                .map_err(|error| whole(&folder, &error))
+        })
+        .filter(|path| {
+            !path
+                .as_ref()
+                .is_ok_and(|path| path.extension().is_none_or(|e| e != "toml"))
+        })
+        .collect::<Result<Vec<_>, _>>()?;
+    drop_ins.sort();
+    drop_ins.insert(0, path.to_owned());
+    Ok(drop_ins)
+}
+
+impl Draft {
+    fn read(&mut self, source: &Source<'_>) -> Result<(), ConfigError> {
+        let parsed = source.parse()?;
+        let mut root = TableReader::new(source, parsed.get_ref(), parsed.span());
+        if let Some(tracker) = root.optional("tracker", tracker)? {
+            self.tracker = Some(tracker);
+        }
+        if let Some(defaults) = root.raw("defaults") {
+            let mut reader = table(source, "defaults", defaults)?;
+            self.defaults.read(&mut reader)?;
+            reader.finish()?;
+        }
+        let selects = root.raw("select");
+        root.finish()?;
+        let first = self.selects.len();
+        for select in array(source, selects)? {
+            self.add(read_select(source, select)?, first)?;
+        }
+        Ok(())
+    }
+
+    /// Adds a select of the file whose first select is the `first`. One of the same name in an earlier
+    /// file is replaced, in its place.
+    fn add(&mut self, select: Written, first: usize) -> Result<(), ConfigError> {
+        match self
+            .selects
+            .iter()
+            .position(|known| known.name == select.name)
+        {
+            None => self.selects.push(select),
+            Some(known) if known < first => self.selects[known] = select,
+            Some(_) => {
+                let reason = format!("there are two selects named '{}' in this file", select.name);
+                return Err(select.error(&reason));
+            }
+        }
+        Ok(())
+    }
+
+    fn finish(self, path: &Path) -> Result<Config, ConfigError> {
+        if self.selects.is_empty() {
+            let reason = "selects nothing; add a [[select]] table with a name and at least one of cgroup, executable, user, min_resident";
+            return Err(whole(path, &reason));
+        }
+        let defaults = self.defaults.over(&Settings::default());
+        check(&defaults).map_err(|error| whole(path, &format!("[defaults]: {error}")))?;
+        let selects = self
+            .selects
+            .into_iter()
+            .map(|select| select.finish(&defaults));
+        Ok(Config {
+            tracker: self.tracker.flatten(),
+            selects: selects.collect::<Result<_, _>>()?,
+        })
+    }
+}
+
+impl Written {
+    fn finish(self, defaults: &Settings) -> Result<Select, ConfigError> {
+        let settings = self.overrides.over(defaults);
+        if let Err(error) = check(&settings) {
+            return Err(self.error(&error.to_string()));
+        }
+        if self.selection.is_empty() {
+            return Err(self.error(
+                "this select would take every process; give at least one of cgroup, executable, user, min_resident",
+            ));
+        }
+        Ok(Select {
+            name: self.name,
+            selection: self.selection,
+            settings,
+        })
+    }
+
+    /// An error about it as a whole.
+    fn error(&self, reason: &str) -> ConfigError {
+        match &self.origin {
+            ConfigError::At { path, line, .. } => ConfigError::At {
+                path: path.clone(),
+                line: *line,
+                reason: reason.to_owned(),
+            },
+            ConfigError::File { path, .. } => whole(path, &reason),
+        }
+    }
+}
+
+/// Whether there is such a policy and it takes these parameters.
+fn check(settings: &Settings) -> Result<(), BuildError> {
+    policy::build(&settings.policy, &settings.parameters).map(drop)
+}
+
+impl Overrides {
+    fn read(&mut self, reader: &mut TableReader<'_>) -> Result<(), ConfigError> {
+        replace(&mut self.policy, reader.optional("policy", policy_name)?);
+        replace(
+            &mut self.parameters,
+            reader.optional("parameters", parameters)?,
+        );
+        replace(
+            &mut self.interval,
+            reader.optional("interval", parsed(value::interval))?,
+        );
+        replace(
+            &mut self.cpu_budget,
+            reader.optional("cpu_budget", parsed(value::cpu_share))?,
+        );
+        replace(
+            &mut self.copy_budget,
+            reader.optional("copy_budget", parsed(value::bytes_per_second))?,
+        );
+        replace(
+            &mut self.lock_bound,
+            reader.optional("lock_bound", parsed(value::lock_bound))?,
+        );
+        Ok(())
+    }
+
+    /// These settings, and `defaults` where nothing was written. Parameters belong to a policy: with
+    /// another policy, those of the defaults do not hold.
+    fn over(&self, defaults: &Settings) -> Settings {
+        let policy = self
+            .policy
+            .clone()
+            .unwrap_or_else(|| defaults.policy.clone());
+        let inherited = || {
+            if policy == defaults.policy {
+                defaults.parameters.clone()
+            } else {
+                Parameters::new()
+            }
+        };
+        let parameters = self.parameters.clone().unwrap_or_else(inherited);
+        let mut budgets = defaults.budgets;
+        budgets.cpu_share = self.cpu_budget.unwrap_or(budgets.cpu_share);
+        budgets.copy_bytes_per_second = self.copy_budget.unwrap_or(budgets.copy_bytes_per_second);
+        Settings {
+            policy,
+            parameters,
+            interval: self.interval.unwrap_or(defaults.interval),
+            budgets,
+            lock_bound: self.lock_bound.unwrap_or(defaults.lock_bound),
+        }
+    }
+}
+
+fn replace<T>(place: &mut Option<T>, value: Option<T>) {
+    if value.is_some() {
+        *place = value;
+    }
+}
+
+fn read_select(
+    source: &Source<'_>,
+    written: &Spanned<DeValue<'_>>,
+) -> Result<Written, ConfigError> {
+    let mut reader = table(source, "select", written)?;
+    let name = reader.optional("name", |value| reader::string(value).map(str::to_owned))?;
+    let selection = Selection {
+        cgroup: reader.optional("cgroup", pattern)?,
+        executable: reader.optional("executable", pattern)?,
+        user: reader.optional("user", user)?,
+        min_resident: reader.optional("min_resident", parsed(mega_lab::bytes::parse))?,
+    };
+    let mut overrides = Overrides::default();
+    overrides.read(&mut reader)?;
+    let span = reader.finish()?;
+    let origin = source.error(&span, "");
+    let name = name.filter(|name| !name.is_empty());
+    let name = name.ok_or_else(|| {
+        source.error(&span, "this select has no name; add one, as name = \"web\"")
+    })?;
+    Ok(Written {
+        name,
+        selection,
+        overrides,
+        origin,
+    })
+}
+
+fn table<'s>(
+    source: &'s Source<'s>,
+    key: &str,
+    value: &'s Spanned<DeValue<'s>>,
+) -> Result<TableReader<'s>, ConfigError> {
+    match value.get_ref().as_table() {
+        Some(table) => Ok(TableReader::new(source, table, value.span())),
+        None => {
+            let reason = format!(
+                "'{key}': must be a table, not {}",
+                reader::kind(value.get_ref())
+            );
+            Err(source.error(&value.span(), reason))
+        }
+    }
+}
+
+fn array<'s>(
+    source: &Source<'_>,
+    value: Option<&'s Spanned<DeValue<'s>>>,
+) -> Result<Vec<&'s Spanned<DeValue<'s>>>, ConfigError> {
+    let Some(value) = value else {
+        return Ok(Vec::new());
+    };
+    match value.get_ref().as_array() {
+        Some(array) => Ok(array.iter().collect()),
+        None => Err(source.error(
+            &value.span(),
+            "'select': must be an array of tables, written [[select]]",
+        )),
+    }
+}
+
+/// A reader of strings that `parse` understands.
+fn parsed<T>(
+    parse: impl Fn(&str) -> Result<T, String>,
+) -> impl Fn(&DeValue<'_>) -> Result<T, String> {
+    move |value| parse(reader::string(value)?)
+}
+
+fn tracker(value: &DeValue<'_>) -> Result<Option<TrackerKind>, String> {
+    match reader::string(value)? {
+        "auto" => Ok(None),
+        name => name.parse().map(Some).map_err(|_| {
+            format!("'{name}' is no tracker; there are auto, bpf, page_idle and mapped")
+        }),
+    }
+}
+
+fn policy_name(value: &DeValue<'_>) -> Result<String, String> {
+    let name = reader::string(value)?;
+    policy::build(name, &Parameters::new()).map_err(|error| error.to_string())?;
+    Ok(name.to_owned())
+}
+
+fn parameters(value: &DeValue<'_>) -> Result<Parameters, String> {
+    let table = value
+        .as_table()
+        .ok_or_else(|| format!("must be a table, not {}", reader::kind(value)))?;
+    table
+        .iter()
+        .map(|(name, value)| {
+            let number = reader::number(value.get_ref());
+            let number = number.map_err(|reason| format!("'{}' {reason}", name.get_ref()))?;
+            Ok((name.get_ref().to_string(), number))
+        })
+        .collect()
+}
+
+fn pattern(value: &DeValue<'_>) -> Result<Pattern, String> {
+    let text = reader::string(value)?;
+    if !text.starts_with('/') {
+        return Err(format!(
+            "'{text}' is not an absolute path; start it with '/'"
+        ));
+    }
+    Pattern::new(text).map_err(|error| format!("'{text}' is not a pattern: {}", error.msg))
+}
+
+fn user(value: &DeValue<'_>) -> Result<u32, String> {
+    let name = match value {
+        DeValue::Integer(number) => number.as_str(),
+        _ => reader::string(value)?,
+    };
+    if let Ok(uid) = name.parse() {
+        return Ok(uid);
+    }
+    match nix::unistd::User::from_name(name) {
+        Ok(Some(user)) => Ok(user.uid.as_raw()),
+        Ok(None) => Err(format!("there is no user '{name}'")),
+        Err(error) => Err(format!("cannot look up user '{name}': {error}")),
+    }
+}
+
+#[cfg(test)]
+mod tests;

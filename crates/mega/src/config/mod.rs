@@ -1,0 +1,61 @@
+//! The daemon's configuration: what it says, after the file and its drop-ins were read and checked.
+
+mod load;
+mod reader;
+
+use std::time::Duration;
+
+use mega_core::engine::Budgets;
+use mega_core::policy::{DEFAULT_POLICY, Parameters};
+use mega_linux::TrackerKind;
+
+use crate::selection::Selection;
+
+pub(crate) use load::load;
+
+/// How processes are managed.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Settings {
+    /// The policy's name. It exists, and takes the parameters.
+    pub(crate) policy: String,
+    /// Its parameters, where they are not the defaults.
+    pub(crate) parameters: Parameters,
+    /// Time between two observations.
+    pub(crate) interval: Duration,
+    /// What managing may cost.
+    pub(crate) budgets: Budgets,
+    /// How long a target's mmap lock may be held in one go.
+    pub(crate) lock_bound: Duration,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Settings {
+            policy: DEFAULT_POLICY.to_owned(),
+            parameters: Parameters::new(),
+            interval: Duration::from_secs(5),
+            budgets: Budgets::default(),
+            lock_bound: Duration::from_millis(10),
+        }
+    }
+}
+
+/// One `[[select]]`: which processes, and how they are managed.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Select {
+    /// Its name, which is unique.
+    pub(crate) name: String,
+    /// Which processes.
+    pub(crate) selection: Selection,
+    /// How they are managed.
+    pub(crate) settings: Settings,
+}
+
+/// The whole configuration.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Config {
+    /// The tracker; `None` for the best one that works.
+    pub(crate) tracker: Option<TrackerKind>,
+    /// The selections, in the order in which they are asked. At least one.
+    pub(crate) selects: Vec<Select>,
+}

@@ -1,0 +1,93 @@
+//! The asking side.
+
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use mega_linux::run_dir::RunDir;
+
+use super::{Command, LONGEST_LINE, Request, Response, folder};
+use crate::exit::Failure;
+use crate::report::{ManagerStatus, VERSION};
+
+/// How long a manager may take to answer.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Asks every running manager what it sees and does. Returns the answers by pid, and what kept the others
+/// from answering.
+///
+/// # Errors
+/// [`Failure::Missing`] where the run directory may not be looked into.
+pub(crate) fn ask_everyone() -> Result<(Vec<ManagerStatus>, Vec<String>), Failure> {
+    let mut answers = Vec::new();
+    let mut failures = Vec::new();
+    for path in sockets(&folder(&RunDir::location()))? {
+        match ask(&path) {
+            Ok(Some(status)) => answers.push(status),
+            Ok(None) => {}
+            Err(reason) => failures.push(format!("{}: {reason}", path.display())),
+        }
+    }
+    answers.sort_by_key(|status| status.pid);
+    Ok((answers, failures))
+}
+
+fn sockets(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
+    let refused = |error: std::io::Error| match error.kind() {
+        ErrorKind::PermissionDenied => Failure::Missing(format!(
+            "not permitted to look into {}: ask as root",
+            folder.display()
+        )),
+        _ => Failure::Failed(format!("cannot list {}: {error}", folder.display())),
+    };
+    let entries = match std::fs::read_dir(folder) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries.map_err(refused)?,
+    };
+    let paths = entries.map(|entry| entry.map(|entry| entry.path()).map_err(refused));
+    let is_socket = |path: &PathBuf| {
+        path.extension()
+            .is_some_and(|extension| extension == "sock")
+    };
+    paths
+        .filter(|path| !path.as_ref().is_ok_and(|path| !is_socket(path)))
+        .collect()
+}
+
+/// The status of the manager at `path`; `None` where there is none any more.
+fn ask(path: &Path) -> Result<Option<ManagerStatus>, String> {
+    let stream = match UnixStream::connect(path) {
+        Err(error)
+            if matches!(
+                error.kind(),
+                ErrorKind::ConnectionRefused | ErrorKind::NotFound
+            ) =>
+        {
+            return Ok(None);
+        }
+        stream => stream.map_err(|error| format!("cannot connect: {error}"))?,
+    };
+    let line = exchange(&stream).map_err(|error| format!("no answer: {error}"))?;
+    let response: Response = serde_json::from_str(&line)
+        .map_err(|error| format!("not an answer of this version: {error}"))?;
+    match (response.status, response.error) {
+        (Some(status), _) => Ok(Some(status)),
+        (None, reason) => Err(reason.unwrap_or_else(|| "an empty answer".to_owned())),
+    }
+}
+
+fn exchange(stream: &UnixStream) -> std::io::Result<String> {
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(PATIENCE))?;
+    let mut text = serde_json::to_string(&Request {
+        version: VERSION,
+        command: Command::Status,
+    })?;
+    text.push('\n');
+    let mut writer = stream;
+    writer.write_all(text.as_bytes())?;
+    let mut line = String::new();
+    BufReader::new(stream.take(LONGEST_LINE)).read_line(&mut line)?;
+    Ok(line)
+}

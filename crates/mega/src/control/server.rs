@@ -1,0 +1,123 @@
+//! The answering side.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use mega_linux::run_dir::RunDir;
+use rustix::net::sockopt::socket_peercred;
+use rustix::process::geteuid;
+
+use super::{Command, Request, Response, folder};
+use crate::exit::Failure;
+use crate::report::VERSION;
+use crate::worker::Published;
+
+/// How long a peer may take to ask and to read. Longer, and it is left.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// The longest question.
+const LONGEST_REQUEST: u64 = 4096;
+
+/// Answers on the control socket for as long as it lives.
+pub(crate) struct Server {
+    path: PathBuf,
+}
+
+impl Server {
+    /// Listens in `run_dir`.
+    ///
+    /// # Errors
+    /// Where the socket cannot be made.
+    pub(crate) fn start(run_dir: &RunDir, published: Published) -> Result<Self, Failure> {
+        let folder = RunDir::at(&folder(run_dir.path()))?;
+        let path = folder.path().join(format!("{}.sock", std::process::id()));
+        let refused =
+            |error| Failure::Failed(format!("cannot listen on {}: {error}", path.display()));
+        remove_stale(folder.path());
+        let listener = UnixListener::bind(&path).map_err(refused)?;
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).map_err(refused)?;
+        std::thread::Builder::new()
+            .name("control".to_owned())
+            .spawn(move || answer_all(&listener, &published))
+            .map_err(refused)?;
+        Ok(Server { path })
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // The thread ends with the process. A file that stays is taken for a dead mega's.
+        let _ = std::fs::remove_file(&self.path);
+    }
+}
+
+/// Removes the sockets of killed megas, one with this process's own pid included.
+fn remove_stale(folder: &Path) {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    for path in entries.map(|entry| entry.path()) {
+        let pid = path
+            .file_stem()
+            .and_then(|stem| stem.to_str()?.parse::<u32>().ok());
+        let lives = |pid| pid != std::process::id() && Path::new(&format!("/proc/{pid}")).exists();
+        if pid.is_some_and(|pid| !lives(pid)) {
+            // What stays only makes the next `mega status` try it in vain.
+            let _ = std::fs::remove_file(&path);
+        }
+    }
+}
+
+fn answer_all(listener: &UnixListener, published: &Published) {
+    loop {
+        match listener.accept() {
+            // A peer that goes away, or is too slow, has no answer.
+            Ok((stream, _)) => drop(answer(&stream, published)),
+            // Too many open files, perhaps: not to be tried in a hurry.
+            Err(_) => std::thread::sleep(Duration::from_millis(100)),
+        }
+    }
+}
+
+fn answer(stream: &UnixStream, published: &Published) -> std::io::Result<()> {
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(PATIENCE))?;
+    let peer = socket_peercred(stream)?.uid;
+    let response = if peer.is_root() || peer == geteuid() {
+        let mut line = String::new();
+        BufReader::new(stream.take(LONGEST_REQUEST)).read_line(&mut line)?;
+        respond(&line, published)
+    } else {
+        refuse("only root may ask")
+    };
+    let mut text = serde_json::to_string(&response)?;
+    text.push('\n');
+    let mut stream = stream;
+    stream.write_all(text.as_bytes())
+}
+
+fn respond(line: &str, published: &Published) -> Response {
+    match serde_json::from_str::<Request>(line) {
+        Err(error) => refuse(&format!("not a request: {error}")),
+        Ok(request) if request.version != VERSION => refuse(&format!(
+            "version {} is not spoken here, {VERSION} is",
+            request.version
+        )),
+        Ok(Request {
+            command: Command::Status,
+            ..
+        }) => Response {
+            version: VERSION,
+            status: Some(published.get()),
+            error: None,
+        },
+    }
+}
+
+fn refuse(reason: &str) -> Response {
+    Response {
+        version: VERSION,
+        status: None,
+        error: Some(reason.to_owned()),
+    }
+}

@@ -1,0 +1,30 @@
+//! `mega`: manages the huge pages of programs. This file parses, dispatches and exits; the rest is in
+//! the modules.
+
+mod cli;
+mod command;
+mod config;
+mod control;
+mod exit;
+mod manager;
+mod output;
+mod report;
+mod selection;
+mod signals;
+mod supervise;
+mod value;
+mod worker;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+fn main() -> ExitCode {
+    match command::dispatch(cli::Cli::parse().command) {
+        Ok(code) => code,
+        Err(failure) => {
+            output::say(&failure.to_string());
+            failure.code()
+        }
+    }
+}

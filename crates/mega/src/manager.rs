@@ -1,0 +1,382 @@
+//! Manages groups of processes: finds them, claims them, and takes a step of each group's engine when it
+//! is due. `mega run` has one group, the daemon one for each selection.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use mega_core::engine::{Engine, StepReport};
+use mega_core::policy::{self, BuildError};
+use mega_core::{Action, Machine, Observation, Outcome, ProcessId, RegionRef};
+use mega_linux::claim::{Claim, ClaimError};
+use mega_linux::{Error, Host, LinuxMachine, MachineOptions, process};
+
+use crate::config::{Select, Settings};
+use crate::report::{
+    Actions, GroupStatus, ManagerStatus, Memory, Mode, Observed, OwnCost, ProcessReport,
+};
+use crate::selection::Selection;
+
+/// Which processes belong to which group.
+#[derive(Clone, Debug)]
+pub(crate) enum Scope {
+    /// All that descend from this process, to one group.
+    Descendants,
+    /// Each to the first selection that takes it; one selection for each group.
+    Selections(Vec<Selection>),
+}
+
+/// Somebody who is told what a user should know, in one line.
+pub(crate) type Teller = Box<dyn FnMut(&str) + Send>;
+
+/// Manages groups of processes.
+pub(crate) struct Manager {
+    host: Arc<Host>,
+    own: ProcessId,
+    started: Duration,
+    mode: Mode,
+    scope: Scope,
+    groups: Vec<Group>,
+    /// Processes of which was told that another mega has them.
+    held_elsewhere: BTreeSet<ProcessId>,
+    tell: Teller,
+}
+
+impl Manager {
+    /// A manager that starts its first step at once, in a process that itself `started` then, by the
+    /// kernel's clock: what it used until now counts.
+    ///
+    /// # Errors
+    /// Where this process cannot find itself in `/proc`.
+    pub(crate) fn new(
+        host: Arc<Host>,
+        mode: Mode,
+        started: Duration,
+        tell: Teller,
+    ) -> Result<Self, Error> {
+        let own = process::stat(host.kernel().as_ref(), std::process::id())?.process();
+        Ok(Manager {
+            host,
+            own,
+            started,
+            mode,
+            scope: Scope::Descendants,
+            groups: Vec::new(),
+            held_elsewhere: BTreeSet::new(),
+            tell,
+        })
+    }
+
+    /// Manages this process's descendants, as one group.
+    ///
+    /// # Errors
+    /// Where there is no such policy, or it does not take the parameters.
+    pub(crate) fn manage_descendants(&mut self, settings: Settings) -> Result<(), BuildError> {
+        let group = Group::new(&self.host, "run".to_owned(), settings)?;
+        self.scope = Scope::Descendants;
+        self.groups = vec![group];
+        Ok(())
+    }
+
+    /// Manages what these select. Groups of the same name go on with what they know, as far as their
+    /// settings did not change.
+    ///
+    /// # Errors
+    /// As [`Manager::manage_descendants`]; nothing has changed then.
+    pub(crate) fn manage_selections(&mut self, selects: Vec<Select>) -> Result<(), BuildError> {
+        for select in &selects {
+            policy::build(&select.settings.policy, &select.settings.parameters)?;
+        }
+        let mut old: BTreeMap<String, Group> = self
+            .groups
+            .drain(..)
+            .map(|group| (group.name.clone(), group))
+            .collect();
+        let mut selections = Vec::new();
+        for select in selects {
+            let group = match old.remove(&select.name) {
+                Some(mut group) => {
+                    group.change(&self.host, select.settings)?;
+                    group
+                }
+                None => Group::new(&self.host, select.name, select.settings)?,
+            };
+            self.groups.push(group);
+            selections.push(select.selection);
+        }
+        self.scope = Scope::Selections(selections);
+        Ok(())
+    }
+
+    /// Takes the steps that are due, and says how long nothing is to be done then.
+    ///
+    /// # Errors
+    /// Where the processes cannot be listed.
+    pub(crate) fn tick(&mut self) -> Result<Duration, Error> {
+        let now = self.host.kernel().now();
+        if self.groups.iter().any(|group| group.due <= now) {
+            self.find_targets()?;
+            self.step_groups(now);
+        }
+        let now = self.host.kernel().now();
+        let due = self.groups.iter().map(|group| group.due).min();
+        Ok(due.map_or(Duration::from_secs(5), |due| due.saturating_sub(now)))
+    }
+
+    fn step_groups(&mut self, now: Duration) {
+        for index in 0..self.groups.len() {
+            let cpu_before = self.host.kernel().cpu_time();
+            let Some(group) = self.groups.get_mut(index).filter(|group| group.due <= now) else {
+                continue;
+            };
+            if let Err(error) = group.step() {
+                let line = format!("{}: {error}", group.name);
+                if group.last_error.as_ref() != Some(&line) {
+                    (self.tell)(&line);
+                    group.last_error = Some(line);
+                }
+            }
+            // What this group used is not the others' to pay.
+            let used = self.host.kernel().cpu_time().saturating_sub(cpu_before);
+            for (other, group) in self.groups.iter_mut().enumerate() {
+                if other != index {
+                    group.machine.elsewhere += used;
+                }
+            }
+        }
+    }
+
+    /// Gives every group the processes that are its own, as far as no other mega has them.
+    fn find_targets(&mut self) -> Result<(), Error> {
+        let wanted = self.wanted()?;
+        let everyone: BTreeSet<ProcessId> = wanted.iter().flatten().copied().collect();
+        self.held_elsewhere
+            .retain(|process| everyone.contains(process));
+        for (group, wanted) in self.groups.iter_mut().zip(&wanted) {
+            group.claims.retain(|process, _| wanted.contains(process));
+        }
+        for (group, wanted) in self.groups.iter_mut().zip(&wanted) {
+            for process in wanted {
+                if let Err(error) = group.claim(*process) {
+                    if self.held_elsewhere.insert(*process) {
+                        (self.tell)(&error.to_string());
+                    }
+                }
+            }
+            group
+                .machine
+                .inner
+                .set_targets(group.claims.keys().copied().collect());
+        }
+        Ok(())
+    }
+
+    /// The processes of each group.
+    fn wanted(&self) -> Result<Vec<BTreeSet<ProcessId>>, Error> {
+        let kernel = self.host.kernel().as_ref();
+        match &self.scope {
+            Scope::Descendants => {
+                let mut found: BTreeSet<ProcessId> = process::descendants(kernel, self.own)?
+                    .into_iter()
+                    .collect();
+                found.remove(&self.own);
+                Ok(vec![found])
+            }
+            Scope::Selections(selections) => {
+                let mut wanted = vec![BTreeSet::new(); selections.len()];
+                for process in process::list(kernel)? {
+                    // One that ends meanwhile is no longer of interest.
+                    let Ok(facts) = process::facts(kernel, process.pid) else {
+                        continue;
+                    };
+                    let taken = selections
+                        .iter()
+                        .position(|selection| selection.takes(&facts));
+                    if let Some(group) = taken.and_then(|group| wanted.get_mut(group)) {
+                        if facts.process != self.own {
+                            group.insert(facts.process);
+                        }
+                    }
+                }
+                Ok(wanted)
+            }
+        }
+    }
+
+    /// What is seen and done.
+    pub(crate) fn status(&self) -> ManagerStatus {
+        let kernel = self.host.kernel().as_ref();
+        let uptime = kernel.now().saturating_sub(self.started).as_secs_f64();
+        let cpu_seconds = kernel.cpu_time().as_secs_f64();
+        let own = process::stat(kernel, self.own.pid);
+        let latest = self.groups.iter().filter_map(|group| group.latest.as_ref());
+        ManagerStatus {
+            pid: self.own.pid,
+            mode: self.mode.clone(),
+            tracker: self.host.tracker_kind().to_string(),
+            dry_run: self.host.is_dry_run(),
+            uptime_seconds: uptime,
+            manager: OwnCost {
+                cpu_seconds,
+                cpu_share: if uptime > 0.0 {
+                    cpu_seconds / uptime
+                } else {
+                    0.0
+                },
+                resident: own.map_or(0, |stat| stat.resident),
+            },
+            memory: latest.last().map(|report| Memory::from(report.memory)),
+            groups: self
+                .groups
+                .iter()
+                .map(|group| group.status(&self.host))
+                .collect(),
+        }
+    }
+}
+
+/// Processes that are managed alike.
+struct Group {
+    name: String,
+    settings: Settings,
+    engine: Engine,
+    machine: OwnShare,
+    claims: BTreeMap<ProcessId, Claim>,
+    /// When its next step is due.
+    due: Duration,
+    /// Its latest step that saw a process.
+    latest: Option<StepReport>,
+    last_error: Option<String>,
+}
+
+impl Group {
+    fn new(host: &Arc<Host>, name: String, settings: Settings) -> Result<Self, BuildError> {
+        let policy = policy::build(&settings.policy, &settings.parameters)?;
+        Ok(Group {
+            name,
+            engine: Engine::new(policy, settings.budgets, settings.interval),
+            machine: OwnShare::new(host, &settings),
+            settings,
+            claims: BTreeMap::new(),
+            due: Duration::ZERO,
+            latest: None,
+            last_error: None,
+        })
+    }
+
+    /// Goes on with other settings, and with what it knows as far as that stays true.
+    fn change(&mut self, host: &Arc<Host>, settings: Settings) -> Result<(), BuildError> {
+        let old = &self.settings;
+        if (&settings.policy, &settings.parameters) != (&old.policy, &old.parameters) {
+            self.engine
+                .replace_policy(policy::build(&settings.policy, &settings.parameters)?);
+        }
+        if settings.lock_bound != old.lock_bound {
+            let elsewhere = self.machine.elsewhere;
+            self.machine = OwnShare {
+                elsewhere,
+                ..OwnShare::new(host, &settings)
+            };
+        }
+        self.engine.set_budgets(settings.budgets);
+        self.engine.set_interval(settings.interval);
+        self.due = Duration::ZERO;
+        self.settings = settings;
+        Ok(())
+    }
+
+    fn claim(&mut self, process: ProcessId) -> Result<(), ClaimError> {
+        if let std::collections::btree_map::Entry::Vacant(place) = self.claims.entry(process) {
+            place.insert(Claim::take(&process)?);
+        }
+        Ok(())
+    }
+
+    fn step(&mut self) -> Result<(), Error> {
+        self.due = self.machine.inner.now() + self.settings.interval;
+        if self.claims.is_empty() {
+            return Ok(());
+        }
+        let report = self.engine.step(&mut self.machine)?;
+        self.due = self.machine.inner.now() + report.next_interval;
+        for departed in self.machine.inner.take_departed() {
+            self.claims.remove(&departed);
+        }
+        if !report.processes.is_empty() {
+            self.latest = Some(report);
+        }
+        self.last_error = None;
+        Ok(())
+    }
+
+    fn status(&self, host: &Host) -> GroupStatus {
+        let kernel = host.kernel().as_ref();
+        let name = |process: ProcessId| match process::stat(kernel, process.pid) {
+            Ok(stat) if stat.process() == process => stat.name,
+            _ => String::new(),
+        };
+        let summaries = self.latest.iter().flat_map(|report| &report.processes);
+        let processes: Vec<ProcessReport> = summaries
+            .map(|summary| ProcessReport {
+                pid: summary.process.pid,
+                name: name(summary.process),
+                observed: Observed::from(summary),
+            })
+            .collect();
+        GroupStatus {
+            name: self.name.clone(),
+            policy: self.settings.policy.clone(),
+            parameters: self.settings.parameters.clone(),
+            interval_seconds: self.settings.interval.as_secs_f64(),
+            cpu_budget: self.settings.budgets.cpu_share,
+            copy_budget: self.settings.budgets.copy_bytes_per_second,
+            lock_bound_seconds: self.settings.lock_bound.as_secs_f64(),
+            totals: processes.iter().map(|process| process.observed).sum(),
+            processes,
+            actions: Actions::from(self.engine.totals()),
+        }
+    }
+}
+
+/// A machine of which one group pays for its own CPU time only, not for what other groups use.
+struct OwnShare {
+    inner: LinuxMachine,
+    /// CPU time of this process that other groups used.
+    elsewhere: Duration,
+}
+
+impl OwnShare {
+    fn new(host: &Arc<Host>, settings: &Settings) -> Self {
+        let options = MachineOptions {
+            lock_bound: settings.lock_bound,
+        };
+        OwnShare {
+            inner: LinuxMachine::new(Arc::clone(host), options),
+            elsewhere: Duration::ZERO,
+        }
+    }
+}
+
+impl Machine for OwnShare {
+    type Error = Error;
+
+    fn now(&self) -> Duration {
+        self.inner.now()
+    }
+
+    fn cpu_time(&self) -> Duration {
+        self.inner.cpu_time().saturating_sub(self.elsewhere)
+    }
+
+    fn observe(&mut self) -> Result<Observation, Error> {
+        self.inner.observe()
+    }
+
+    fn count_zero_filled(&mut self, target: RegionRef) -> Option<u16> {
+        self.inner.count_zero_filled(target)
+    }
+
+    fn act(&mut self, actions: &[Action]) -> Vec<Outcome> {
+        self.inner.act(actions)
+    }
+}

@@ -1,0 +1,70 @@
+//! What came of actions by hand: `mega promote --json` and `mega demote --json`.
+
+use std::collections::BTreeMap;
+
+use mega_core::{ActionKind, Outcome};
+use serde::Serialize;
+
+use super::cause_name;
+
+/// What `mega promote --json` and `mega demote --json` print.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct ActionReport {
+    pub(crate) version: u32,
+    pub(crate) pid: u32,
+    /// `promote` or `demote`.
+    pub(crate) action: ActionKind,
+    /// Regions that were asked for.
+    pub(crate) regions: u64,
+    /// Changed, and seen to be so.
+    pub(crate) done: u64,
+    pub(crate) already_so: u64,
+    /// By cause.
+    pub(crate) failures: BTreeMap<String, u64>,
+    /// Left alone by a dry run.
+    pub(crate) not_tried: u64,
+    /// Bytes resident in the changed regions before.
+    pub(crate) resident_before: u64,
+    /// And after.
+    pub(crate) resident_after: u64,
+}
+
+impl ActionReport {
+    pub(crate) fn new(version: u32, pid: u32, action: ActionKind) -> Self {
+        ActionReport {
+            version,
+            pid,
+            action,
+            regions: 0,
+            done: 0,
+            already_so: 0,
+            failures: BTreeMap::new(),
+            not_tried: 0,
+            resident_before: 0,
+            resident_after: 0,
+        }
+    }
+
+    /// Counts what came of one action.
+    pub(crate) fn record(&mut self, outcome: Outcome) {
+        self.regions += 1;
+        match outcome {
+            Outcome::Done {
+                resident_before,
+                resident_after,
+            } => {
+                self.done += 1;
+                self.resident_before += resident_before;
+                self.resident_after += resident_after;
+            }
+            Outcome::AlreadySo => self.already_so += 1,
+            Outcome::Failed(cause) => {
+                *self
+                    .failures
+                    .entry(cause_name(cause).to_owned())
+                    .or_default() += 1;
+            }
+            Outcome::NotTried => self.not_tried += 1,
+        }
+    }
+}

@@ -1,0 +1,226 @@
+//! What mega says as JSON. These structures are an interface: `docs/interfaces.md` describes them. All
+//! sizes are in bytes, all times in seconds.
+
+mod action;
+mod scan;
+mod status;
+
+use std::collections::BTreeMap;
+
+use mega_core::MemoryObservation;
+use mega_core::engine::{ProcessSummary, Totals};
+use serde::{Deserialize, Serialize};
+
+pub(crate) use action::ActionReport;
+pub(crate) use scan::{RegionReport, ScanReport, ScanTotals, region_reports};
+pub(crate) use status::{
+    FaultReport, GroupStatus, ManagerStatus, Mode, OwnCost, RunReport, StatusReport,
+};
+
+/// The version of every structure here. It changes when a field changes its meaning or goes away, not
+/// when one is added.
+pub(crate) const VERSION: u32 = 1;
+
+/// Physical memory.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Memory {
+    pub(crate) total: u64,
+    pub(crate) available: u64,
+    pub(crate) free: u64,
+    /// Free in blocks of at least 2 MiB.
+    pub(crate) contiguity: u64,
+    /// The part of free memory in smaller blocks, 0 to 1.
+    pub(crate) fmfi: f64,
+}
+
+impl From<MemoryObservation> for Memory {
+    fn from(memory: MemoryObservation) -> Self {
+        Memory {
+            total: memory.total,
+            available: memory.available,
+            free: memory.free,
+            contiguity: memory.contiguity,
+            fmfi: memory.fmfi(),
+        }
+    }
+}
+
+/// Sums over the regions of one process, or of several.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Observed {
+    /// How many regions.
+    pub(crate) regions: u64,
+    pub(crate) mapped: u64,
+    /// `null` where accesses are not known.
+    pub(crate) accessed: Option<u64>,
+    /// Mapped by huge pages.
+    pub(crate) huge: u64,
+    /// Zero-filled base pages in huge pages, as far as they were counted; `null` where none were.
+    pub(crate) bloat: Option<u64>,
+}
+
+impl From<&ProcessSummary> for Observed {
+    fn from(summary: &ProcessSummary) -> Self {
+        Observed {
+            regions: summary.regions,
+            mapped: summary.mapped_bytes,
+            accessed: summary.accesses_known.then_some(summary.accessed_bytes),
+            huge: summary.huge_bytes,
+            bloat: summary.bloat_bytes,
+        }
+    }
+}
+
+impl std::iter::Sum for Observed {
+    /// Accesses are known where they are known of all, bloat where it is known of any.
+    fn sum<I: Iterator<Item = Observed>>(observed: I) -> Self {
+        let none = Observed {
+            accessed: Some(0),
+            ..Observed::default()
+        };
+        observed.fold(none, |sum, one| Observed {
+            regions: sum.regions + one.regions,
+            mapped: sum.mapped + one.mapped,
+            accessed: sum.accessed.zip(one.accessed).map(|(sum, one)| sum + one),
+            huge: sum.huge + one.huge,
+            bloat: match (sum.bloat, one.bloat) {
+                (None, None) => None,
+                (sum, one) => Some(sum.unwrap_or(0) + one.unwrap_or(0)),
+            },
+        })
+    }
+}
+
+/// One process, as it was observed last.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct ProcessReport {
+    pub(crate) pid: u32,
+    /// The command's name, up to 15 bytes; empty where the process has ended.
+    pub(crate) name: String,
+    #[serde(flatten)]
+    pub(crate) observed: Observed,
+}
+
+/// What was done since the start.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Actions {
+    /// Observations made.
+    pub(crate) steps: u64,
+    pub(crate) promoted: u64,
+    pub(crate) demoted: u64,
+    pub(crate) already_so: u64,
+    pub(crate) failures: Failures,
+    /// Promotions that a dry run left out.
+    pub(crate) would_promote: u64,
+    /// Demotions that a dry run left out.
+    pub(crate) would_demote: u64,
+    pub(crate) bytes_copied: u64,
+    pub(crate) bytes_given_back: u64,
+    /// Bytes that promotions added to what is resident.
+    pub(crate) bloat_bytes_added: u64,
+    /// Regions whose zero-filled base pages were counted.
+    pub(crate) inspected: u64,
+    /// Actions that a budget put off, each time anew.
+    pub(crate) deferred_by_budget: u64,
+    /// Actions held back because they failed before, each time anew.
+    pub(crate) backed_off: u64,
+}
+
+/// Failed actions by cause: `no_memory`, `busy`, `gone`, `not_eligible`, `not_permitted`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Failures {
+    pub(crate) promote: BTreeMap<String, u64>,
+    pub(crate) demote: BTreeMap<String, u64>,
+}
+
+impl From<&Totals> for Actions {
+    fn from(totals: &Totals) -> Self {
+        let by_cause = |causes: &BTreeMap<mega_core::Cause, u64>| {
+            causes
+                .iter()
+                .map(|(cause, count)| (cause_name(*cause).to_owned(), *count))
+                .collect()
+        };
+        Actions {
+            steps: totals.steps,
+            promoted: totals.promoted,
+            demoted: totals.demoted,
+            already_so: totals.already_so,
+            failures: Failures {
+                promote: by_cause(&totals.failures.promote),
+                demote: by_cause(&totals.failures.demote),
+            },
+            would_promote: totals.would_promote,
+            would_demote: totals.would_demote,
+            bytes_copied: totals.bytes_copied,
+            bytes_given_back: totals.bytes_given_back,
+            bloat_bytes_added: totals.bloat_bytes_added,
+            inspected: totals.inspected,
+            deferred_by_budget: totals.deferred_by_budget,
+            backed_off: totals.backed_off,
+        }
+    }
+}
+
+/// The name of a cause in JSON.
+pub(crate) fn cause_name(cause: mega_core::Cause) -> &'static str {
+    use mega_core::Cause;
+    match cause {
+        Cause::NoMemory => "no_memory",
+        Cause::Busy => "busy",
+        Cause::Gone => "gone",
+        Cause::NotEligible => "not_eligible",
+        Cause::NotPermitted => "not_permitted",
+    }
+}
+
+/// Causes with their counts, as "3 no memory, 1 busy".
+pub(crate) fn causes_in_words(causes: &BTreeMap<String, u64>) -> String {
+    let words: Vec<String> = causes
+        .iter()
+        .map(|(cause, count)| format!("{count} {}", cause.replace('_', " ")))
+        .collect();
+    words.join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mega_core::Cause;
+
+    #[test]
+    fn causes_are_named_as_the_core_serializes_them() {
+        for cause in [
+            Cause::NoMemory,
+            Cause::Busy,
+            Cause::Gone,
+            Cause::NotEligible,
+            Cause::NotPermitted,
+        ] {
+            assert_eq!(
+                serde_json::to_value(cause).expect("a string"),
+                cause_name(cause)
+            );
+        }
+    }
+
+    #[test]
+    fn accesses_of_a_sum_are_known_only_where_all_are() {
+        let known = Observed {
+            regions: 1,
+            mapped: 10,
+            accessed: Some(4),
+            huge: 0,
+            bloat: None,
+        };
+        let unknown = Observed {
+            accessed: None,
+            bloat: Some(3),
+            ..known
+        };
+        let sum: Observed = [known, known].into_iter().sum();
+        assert_eq!((sum.mapped, sum.accessed, sum.bloat), (20, Some(8), None));
+        let sum: Observed = [known, unknown].into_iter().sum();
+        assert_eq!((sum.accessed, sum.bloat), (None, Some(3)));
+    }
+}

@@ -1,0 +1,144 @@
+//! What one look at a process found: `mega scan --json`.
+
+use std::collections::BTreeMap;
+
+use mega_core::engine::Would;
+use mega_core::{BASE_PAGE_SIZE, ProcessObservation};
+use serde::Serialize;
+
+use super::Memory;
+
+/// What `mega scan --json` prints.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct ScanReport {
+    pub(crate) version: u32,
+    pub(crate) pid: u32,
+    /// How long Accessed bits gathered; 0 in a dry run.
+    pub(crate) window_seconds: f64,
+    pub(crate) tracker: String,
+    pub(crate) regions: Vec<RegionReport>,
+    pub(crate) totals: ScanTotals,
+    pub(crate) memory: Memory,
+    /// By policy, with default parameters: what it would do if nothing changed until it settled.
+    pub(crate) would: BTreeMap<String, Would>,
+}
+
+/// One region, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct RegionReport {
+    pub(crate) start: u64,
+    pub(crate) mapped: u64,
+    /// `null` where accesses are not known.
+    pub(crate) accessed: Option<u64>,
+    /// 4096, 2097152 or 1073741824.
+    pub(crate) page_size: u64,
+    /// Base pages that hold only zeros; there with `--bloat` only, `null` where they could not be read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) zero_filled: Option<Option<u64>>,
+}
+
+impl RegionReport {
+    /// Whether a huge page maps it.
+    pub(crate) fn is_huge(&self) -> bool {
+        self.page_size > BASE_PAGE_SIZE
+    }
+
+    /// Zero-filled bytes, where they were counted.
+    pub(crate) fn zero_filled(&self) -> Option<u64> {
+        self.zero_filled.flatten()
+    }
+}
+
+/// Sums over the regions.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub(crate) struct ScanTotals {
+    /// How many.
+    pub(crate) regions: u64,
+    pub(crate) mapped: u64,
+    /// `null` where accesses are not known.
+    pub(crate) accessed: Option<u64>,
+    /// Mapped by huge pages.
+    pub(crate) huge: u64,
+    /// As in a region.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) zero_filled: Option<u64>,
+    /// Zero-filled in huge pages: what demotion could give back. There with `--bloat` only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) bloat: Option<u64>,
+}
+
+impl ScanTotals {
+    /// Adds up regions.
+    pub(crate) fn of(regions: &[RegionReport]) -> Self {
+        let inspected = regions.iter().any(|region| region.zero_filled.is_some());
+        let huge = || regions.iter().filter(|region| region.is_huge());
+        ScanTotals {
+            regions: regions.len() as u64,
+            mapped: regions.iter().map(|region| region.mapped).sum(),
+            accessed: regions.iter().map(|region| region.accessed).sum(),
+            huge: huge().map(|region| region.mapped).sum(),
+            zero_filled: inspected
+                .then(|| regions.iter().filter_map(RegionReport::zero_filled).sum()),
+            bloat: inspected.then(|| huge().filter_map(RegionReport::zero_filled).sum()),
+        }
+    }
+}
+
+/// The regions of an observation in bytes, with what was found `inspected` to be zero-filled.
+pub(crate) fn region_reports(observed: &ProcessObservation, inspected: bool) -> Vec<RegionReport> {
+    let bytes = |pages: u16| u64::from(pages) * BASE_PAGE_SIZE;
+    let report = |region: &mega_core::RegionObservation| RegionReport {
+        start: region.region.start(),
+        mapped: bytes(region.mapped),
+        accessed: observed.accesses_known.then(|| bytes(region.accessed)),
+        page_size: region.page_size.bytes(),
+        zero_filled: inspected.then(|| region.zero_filled.map(bytes)),
+    };
+    observed.regions.iter().map(report).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn zero_filled_is_left_out_unless_asked_for() {
+        let region = RegionReport {
+            start: 0,
+            mapped: 4096,
+            accessed: None,
+            page_size: 4096,
+            zero_filled: None,
+        };
+        let json = serde_json::to_value(region).expect("serializes");
+        assert!(json.get("zero_filled").is_none() && json["accessed"].is_null());
+        let unreadable = RegionReport {
+            zero_filled: Some(None),
+            ..region
+        };
+        let json = serde_json::to_value(unreadable).expect("serializes");
+        assert!(
+            json.get("zero_filled")
+                .is_some_and(serde_json::Value::is_null)
+        );
+    }
+
+    #[test]
+    fn bloat_counts_huge_pages_only() {
+        let base = RegionReport {
+            start: 0,
+            mapped: 8192,
+            accessed: Some(4096),
+            page_size: 4096,
+            zero_filled: Some(Some(4096)),
+        };
+        let huge = RegionReport {
+            mapped: 2 << 20,
+            page_size: 2 << 20,
+            ..base
+        };
+        let totals = ScanTotals::of(&[base, huge]);
+        assert_eq!((totals.zero_filled, totals.bloat), (Some(8192), Some(4096)));
+        assert_eq!((totals.accessed, totals.huge), (Some(8192), 2 << 20));
+    }
+}

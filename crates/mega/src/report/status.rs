@@ -1,0 +1,108 @@
+//! What a running manager sees and does: `mega status --json` and `mega run --report`.
+
+use std::path::PathBuf;
+
+use mega_core::policy::Parameters;
+use serde::{Deserialize, Serialize};
+
+use super::{Actions, Memory, Observed, ProcessReport};
+
+/// What `mega status --json` prints.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct StatusReport {
+    pub(crate) version: u32,
+    /// Every running manager that answered, by pid.
+    pub(crate) managers: Vec<ManagerStatus>,
+}
+
+/// What kind of manager it is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "mode", rename_all = "snake_case")]
+pub(crate) enum Mode {
+    /// `mega run`
+    Run {
+        /// The program and its arguments. Bytes that are not UTF-8 are replaced.
+        command: Vec<String>,
+    },
+    /// `mega daemon`
+    Daemon {
+        /// Its configuration.
+        config: PathBuf,
+    },
+}
+
+/// One manager: a daemon or a `mega run`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct ManagerStatus {
+    /// The manager's own pid.
+    pub(crate) pid: u32,
+    #[serde(flatten)]
+    pub(crate) mode: Mode,
+    pub(crate) tracker: String,
+    pub(crate) dry_run: bool,
+    pub(crate) uptime_seconds: f64,
+    pub(crate) manager: OwnCost,
+    /// `null` before the first observation.
+    pub(crate) memory: Option<Memory>,
+    pub(crate) groups: Vec<GroupStatus>,
+}
+
+impl ManagerStatus {
+    /// What all groups together did.
+    pub(crate) fn actions(&self) -> impl Iterator<Item = &Actions> {
+        self.groups.iter().map(|group| &group.actions)
+    }
+}
+
+/// What the manager itself costs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct OwnCost {
+    pub(crate) cpu_seconds: f64,
+    /// Of one core, since the start.
+    pub(crate) cpu_share: f64,
+    /// Resident memory.
+    pub(crate) resident: u64,
+}
+
+/// The processes of one selection, or of one `mega run`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct GroupStatus {
+    /// The selection's name; `run` for `mega run`.
+    pub(crate) name: String,
+    pub(crate) policy: String,
+    /// Those that are not the defaults.
+    pub(crate) parameters: Parameters,
+    pub(crate) interval_seconds: f64,
+    /// Of one core.
+    pub(crate) cpu_budget: f64,
+    /// Bytes per second.
+    pub(crate) copy_budget: u64,
+    pub(crate) lock_bound_seconds: f64,
+    /// As they were last observed. A process that has just been found is not in it yet.
+    pub(crate) processes: Vec<ProcessReport>,
+    /// Over `processes`.
+    pub(crate) totals: Observed,
+    pub(crate) actions: Actions,
+}
+
+/// What `mega run --report` writes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct RunReport {
+    pub(crate) version: u32,
+    /// The exit code of the program, 128 + n when signal n ended it.
+    pub(crate) exit_status: u8,
+    pub(crate) fault: FaultReport,
+    /// What went wrong with managing, if anything; it did not disturb the program.
+    pub(crate) notes: Vec<String>,
+    #[serde(flatten)]
+    pub(crate) state: ManagerStatus,
+}
+
+/// What page faults of the program took.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct FaultReport {
+    /// What was asked for: `base` or `inherit`.
+    pub(crate) mode: String,
+    /// How it was brought about.
+    pub(crate) by: String,
+}

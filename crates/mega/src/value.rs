@@ -1,0 +1,232 @@
+//! Durations, shares and address ranges as people write them. (Sizes are `mega_lab::bytes`.)
+
+use std::ops::Range;
+use std::time::Duration;
+
+/// Units of time, in microseconds.
+const TIME_UNITS: [(&str, f64); 5] = [
+    ("us", 1.0),
+    ("ms", 1e3),
+    ("s", 1e6),
+    ("m", 60e6),
+    ("h", 3600e6),
+];
+
+/// Parses a duration: a number with `us`, `ms`, `s`, `m` or `h`.
+pub(crate) fn duration(text: &str) -> Result<Duration, String> {
+    let refused = || format!("'{text}' is not a duration; write it as 500ms, 5s or 1m");
+    let unit_at = text
+        .find(|c: char| c.is_ascii_alphabetic())
+        .ok_or_else(refused)?;
+    let (number, unit) = text.split_at(unit_at);
+    let (_, factor) = TIME_UNITS
+        .iter()
+        .find(|(name, _)| *name == unit)
+        .ok_or_else(refused)?;
+    let number: f64 = number.trim().parse().map_err(|_| refused())?;
+    Duration::try_from_secs_f64(number * factor / 1e6).map_err(|_| refused())
+}
+
+/// Parses a duration between `least` and `most`.
+fn bounded(text: &str, least: Duration, most: Duration) -> Result<Duration, String> {
+    let value = duration(text)?;
+    if (least..=most).contains(&value) {
+        Ok(value)
+    } else {
+        Err(format!(
+            "'{text}' is out of range: from {} to {}",
+            format_duration(least),
+            format_duration(most)
+        ))
+    }
+}
+
+/// Parses an interval between two observations: 10 ms to 1 h.
+pub(crate) fn interval(text: &str) -> Result<Duration, String> {
+    bounded(text, Duration::from_millis(10), Duration::from_secs(3600))
+}
+
+/// Parses a bound on how long a target's mmap lock may be held: 100 us to 10 s.
+pub(crate) fn lock_bound(text: &str) -> Result<Duration, String> {
+    bounded(text, Duration::from_micros(100), Duration::from_secs(10))
+}
+
+/// Parses a share of one core: above 0 % to 100 %.
+pub(crate) fn cpu_share(text: &str) -> Result<f64, String> {
+    let refused =
+        || format!("'{text}' is not a share of one core; write it as 25%, from 0.001% to 100%");
+    let number = text.strip_suffix('%').ok_or_else(refused)?;
+    let percent: f64 = number.trim().parse().map_err(|_| refused())?;
+    if (0.001..=100.0).contains(&percent) {
+        Ok(percent / 100.0)
+    } else {
+        Err(refused())
+    }
+}
+
+/// Parses bytes copied per second: a size, of which `/s` may be said.
+pub(crate) fn bytes_per_second(text: &str) -> Result<u64, String> {
+    mega_lab::bytes::parse(text.strip_suffix("/s").unwrap_or(text))
+}
+
+/// Parses a range of addresses: `START-END` in hexadecimal, or `START+LENGTH` with a length as 64MiB.
+pub(crate) fn address_range(text: &str) -> Result<Range<u64>, String> {
+    let refused = || {
+        format!(
+            "'{text}' is not a range of addresses; write it as 7f0000000000-7f0040000000 or 7f0000000000+1GiB"
+        )
+    };
+    let range = if let Some((start, end)) = text.split_once('-') {
+        address(start)
+            .zip(address(end))
+            .map(|(start, end)| start..end)
+    } else if let Some((start, length)) = text.split_once('+') {
+        let length = mega_lab::bytes::parse(length).ok();
+        address(start)
+            .zip(length)
+            .and_then(|(start, length)| Some(start..start.checked_add(length)?))
+    } else {
+        None
+    };
+    let range = range.ok_or_else(refused)?;
+    if range.is_empty() {
+        return Err(format!(
+            "'{text}' is empty: its start must lie below its end"
+        ));
+    }
+    Ok(range)
+}
+
+fn address(text: &str) -> Option<u64> {
+    let digits = text.strip_prefix("0x").unwrap_or(text);
+    // `from_str_radix` would take a sign.
+    if !digits.starts_with(|c: char| c.is_ascii_hexdigit()) {
+        return None;
+    }
+    u64::from_str_radix(digits, 16).ok()
+}
+
+/// Parses `KEY=VALUE`, a parameter of a policy.
+pub(crate) fn parameter(text: &str) -> Result<(String, f64), String> {
+    let (name, value) = text
+        .split_once('=')
+        .filter(|(name, _)| !name.is_empty())
+        .ok_or_else(|| format!("'{text}' is not of the form KEY=VALUE"))?;
+    let value = value
+        .parse::<f64>()
+        .map_err(|_| format!("the value of '{name}' is not a number: '{value}'"))?;
+    Ok((name.to_owned(), value))
+}
+
+/// Writes a duration in the unit that leaves few digits.
+pub(crate) fn format_duration(duration: Duration) -> String {
+    let micros = duration.as_secs_f64() * 1e6;
+    let (unit, factor) = TIME_UNITS
+        .iter()
+        .rev()
+        .find(|(_, factor)| micros >= *factor)
+        .unwrap_or(&TIME_UNITS[0]);
+    let value = (micros / factor * 100.0).round() / 100.0;
+    format!("{value}{unit}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn durations_with_every_unit() {
+        assert_eq!(duration("500ms"), Ok(Duration::from_millis(500)));
+        assert_eq!(duration("5s"), Ok(Duration::from_secs(5)));
+        assert_eq!(duration("1.5m"), Ok(Duration::from_secs(90)));
+        assert_eq!(duration("100us"), Ok(Duration::from_micros(100)));
+        assert_eq!(duration("1h"), Ok(Duration::from_secs(3600)));
+        for bad in [
+            "",
+            "5",
+            "s",
+            "-5s",
+            "5 parsecs",
+            "NaNs",
+            "infs",
+            "1e400s",
+            "5ss",
+        ] {
+            assert!(duration(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn intervals_and_lock_bounds_have_limits() {
+        for bad in ["0s", "1ms", "2h"] {
+            assert!(interval(bad).is_err(), "{bad}");
+        }
+        assert_eq!(interval("10ms"), Ok(Duration::from_millis(10)));
+        assert_eq!(
+            lock_bound("1us"),
+            Err("'1us' is out of range: from 100us to 10s".to_owned())
+        );
+    }
+
+    #[test]
+    fn shares_are_percentages_of_one_core() {
+        assert_eq!(cpu_share("25%"), Ok(0.25));
+        assert_eq!(cpu_share("100 %"), Ok(1.0));
+        for bad in ["25", "0%", "-1%", "101%", "NaN%", "%", ""] {
+            assert!(cpu_share(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn ranges_in_both_forms() {
+        assert_eq!(address_range("1000-3000"), Ok(0x1000..0x3000));
+        assert_eq!(address_range("0x1000-0x3000"), Ok(0x1000..0x3000));
+        assert_eq!(address_range("0x200000+4MiB"), Ok(0x20_0000..0x60_0000));
+        for bad in [
+            "",
+            "1000",
+            "3000-1000",
+            "1000-1000",
+            "x-y",
+            "-1-5",
+            "+5-+9",
+            "ffffffffffffffff+1MiB",
+            "1000+0",
+        ] {
+            assert!(address_range(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn parameters_are_names_with_numbers() {
+        assert_eq!(parameter("scans=10"), Ok(("scans".to_owned(), 10.0)));
+        for bad in ["scans", "=5", "scans=many", "scans="] {
+            assert!(parameter(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn durations_are_written_short() {
+        assert_eq!(format_duration(Duration::from_millis(10)), "10ms");
+        assert_eq!(format_duration(Duration::from_secs(5)), "5s");
+        assert_eq!(format_duration(Duration::from_secs(90)), "1.5m");
+        assert_eq!(format_duration(Duration::ZERO), "0us");
+    }
+
+    proptest! {
+        #[test]
+        fn parsing_never_panics(text in ".*") {
+            let _ = (duration(&text), interval(&text), lock_bound(&text), cpu_share(&text));
+            let _ = (address_range(&text), parameter(&text), bytes_per_second(&text));
+        }
+
+        #[test]
+        fn what_is_written_is_read_again(millis in 1u64..3_600_000) {
+            let duration_ = Duration::from_millis(millis);
+            let read = duration(&format_duration(duration_)).expect("a duration");
+            let error = (read.as_secs_f64() - duration_.as_secs_f64()).abs();
+            prop_assert!(error <= duration_.as_secs_f64() * 0.006);
+        }
+    }
+}

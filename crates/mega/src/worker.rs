@@ -1,0 +1,116 @@
+//! The thread that manages, so that signals and the control socket are answered while a step takes long.
+
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use crate::config::Select;
+use crate::exit::Failure;
+use crate::manager::Manager;
+use crate::report::ManagerStatus;
+
+/// What the thread is told.
+enum Order {
+    /// Manage what these select from now on.
+    Select(Vec<Select>),
+    /// Stop.
+    Stop,
+}
+
+/// The latest status of a manager, for whoever asks.
+#[derive(Clone)]
+pub(crate) struct Published(Arc<Mutex<ManagerStatus>>);
+
+impl Published {
+    pub(crate) fn get(&self) -> ManagerStatus {
+        // A status is replaced as a whole: none can be half written.
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+
+    fn set(&self, status: ManagerStatus) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = status;
+    }
+}
+
+/// A thread that manages until it is stopped.
+pub(crate) struct Worker {
+    orders: Sender<Order>,
+    thread: JoinHandle<Result<Manager, Failure>>,
+    published: Published,
+}
+
+impl Worker {
+    /// Starts to manage. `beat` is called at least once in every `patience` while all is well.
+    pub(crate) fn start(
+        manager: Manager,
+        patience: Duration,
+        beat: impl Fn() + Send + 'static,
+    ) -> Result<Self, Failure> {
+        let published = Published(Arc::new(Mutex::new(manager.status())));
+        let (orders, inbox) = channel();
+        let place = published.clone();
+        let thread = std::thread::Builder::new()
+            .name("manage".to_owned())
+            .spawn(move || manage(manager, &inbox, &place, patience, &beat))
+            .map_err(|error| Failure::Failed(format!("cannot start a thread: {error}")))?;
+        Ok(Worker {
+            orders,
+            thread,
+            published,
+        })
+    }
+
+    /// Where its status can be had.
+    pub(crate) fn published(&self) -> Published {
+        self.published.clone()
+    }
+
+    /// Has it manage what these select.
+    pub(crate) fn select(&self, selects: Vec<Select>) {
+        // A thread that has ended takes no orders; `has_ended` tells.
+        let _ = self.orders.send(Order::Select(selects));
+    }
+
+    /// Whether it ended by itself.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.thread.is_finished()
+    }
+
+    /// Stops it after the step it is in, and returns its last status.
+    ///
+    /// # Errors
+    /// Where managing had to end earlier.
+    pub(crate) fn stop(self) -> Result<ManagerStatus, Failure> {
+        // A thread that has ended needs no order.
+        let _ = self.orders.send(Order::Stop);
+        match self.thread.join() {
+            Ok(manager) => Ok(manager?.status()),
+            Err(_) => Err(Failure::Failed(
+                "managing stopped by an internal error, which is a bug".to_owned(),
+            )),
+        }
+    }
+}
+
+fn manage(
+    mut manager: Manager,
+    inbox: &Receiver<Order>,
+    published: &Published,
+    patience: Duration,
+    beat: &dyn Fn(),
+) -> Result<Manager, Failure> {
+    loop {
+        let pause = manager.tick()?;
+        published.set(manager.status());
+        beat();
+        match inbox.recv_timeout(pause.min(patience)) {
+            Err(RecvTimeoutError::Timeout) => {}
+            Ok(Order::Stop) | Err(RecvTimeoutError::Disconnected) => return Ok(manager),
+            Ok(Order::Select(selects)) => manager.manage_selections(selects)?,
+        }
+    }
+}

@@ -1,0 +1,370 @@
+//! `mega daemon`: selects, manages, reloads, answers and stops.
+
+// A test that fails panics, also outside of the functions that clippy takes for tests.
+#![allow(clippy::expect_used, clippy::panic)]
+
+mod live;
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::{UnixDatagram, UnixStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use live::{area, can_run, finish, mega, run, start, until, until_huge};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// A folder with a run directory, a configuration, and a program that no other test starts.
+struct Place(TempDir);
+
+impl Place {
+    fn new() -> Self {
+        // On the file system of the binary, which is linked to.
+        let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
+        std::fs::hard_link(env!("CARGO_BIN_EXE_mega"), folder.path().join("program"))
+            .expect("linked");
+        Place(folder)
+    }
+
+    fn program(&self) -> PathBuf {
+        self.0.path().join("program")
+    }
+
+    fn config(&self) -> PathBuf {
+        self.0.path().join("mega.toml")
+    }
+
+    fn run_dir(&self) -> PathBuf {
+        self.0.path().join("run")
+    }
+
+    /// Writes a configuration that selects the program and manages it with `policy`.
+    fn select_program(&self, policy: &str) {
+        self.write(&format!(
+            "[defaults]\ninterval = \"100ms\"\n[[select]]\nname = \"mine\"\nexecutable = \"{}\"\npolicy = \"{policy}\"\n",
+            self.program().display()
+        ));
+    }
+
+    fn write(&self, config: &str) {
+        std::fs::write(self.config(), config).expect("written");
+    }
+
+    /// The program, as a workload that runs until its input ends.
+    fn workload(&self) -> Command {
+        let mut command = Command::new(self.program());
+        command.args([
+            "workload",
+            "random",
+            "--size=64MiB",
+            "--until-eof",
+            "--json",
+        ]);
+        command
+    }
+
+    /// What the status says of the daemon with this pid.
+    fn status(&self, pid: u32) -> Value {
+        let output = run(mega()
+            .args(["status", "--json"])
+            .env("MEGA_RUN_DIR", self.run_dir()));
+        let answer: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
+        let managers = answer["managers"].as_array().cloned().unwrap_or_default();
+        managers
+            .into_iter()
+            .find(|manager| manager["pid"] == pid)
+            .unwrap_or_default()
+    }
+}
+
+/// A running daemon, and what it has logged.
+struct Daemon {
+    child: Child,
+    log: Arc<Mutex<String>>,
+}
+
+impl Daemon {
+    fn start(place: &Place) -> Self {
+        Self::spawn(mega().env("MEGA_RUN_DIR", place.run_dir()), &place.config())
+    }
+
+    fn spawn(command: &mut Command, config: &Path) -> Self {
+        let mut child = command
+            .args(["daemon", "--config"])
+            .arg(config)
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("mega starts");
+        let log = Arc::new(Mutex::new(String::new()));
+        let lines = BufReader::new(child.stderr.take().expect("its log"));
+        let place = Arc::clone(&log);
+        std::thread::spawn(move || {
+            for line in lines.lines().map_while(Result::ok) {
+                *place.lock().expect("the log") += &(line + "\n");
+            }
+        });
+        let daemon = Daemon { child, log };
+        daemon.logs("managing 1 selections");
+        daemon
+    }
+
+    /// Waits until it has logged this.
+    fn logs(&self, wanted: &str) {
+        until(wanted, || self.log().contains(wanted));
+    }
+
+    fn log(&self) -> String {
+        self.log.lock().expect("the log").clone()
+    }
+
+    fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).expect("a signal");
+    }
+
+    fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Stops it, and returns its exit code.
+    fn stop(mut self) -> Option<i32> {
+        self.signal(Signal::TERM);
+        self.child.wait().expect("its status").code()
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn a_selected_program_gets_huge_pages_and_no_other() {
+    if !can_run("a_selected_program_gets_huge_pages_and_no_other") {
+        return;
+    }
+    let place = Place::new();
+    place.select_program("ingens");
+    let daemon = Daemon::start(&place);
+    let (other, _) = start(&mut live::workload(&[
+        "random",
+        "--size=64MiB",
+        "--until-eof",
+    ]));
+    let (selected, ready) = start(&mut place.workload());
+    until_huge(ready.pid, area(&ready, "random").bytes, 90);
+    let status = place.status(daemon.pid());
+    assert_eq!(status["mode"], "daemon");
+    let processes = status["groups"][0]["processes"]
+        .as_array()
+        .cloned()
+        .unwrap_or_default();
+    let pids: Vec<&Value> = processes.iter().map(|process| &process["pid"]).collect();
+    assert_eq!(pids, [ready.pid], "{status}");
+    finish(selected);
+    finish(other);
+    assert!(place.status(daemon.pid())["groups"][0]["actions"]["promoted"].as_u64() > Some(0));
+    let log = Arc::clone(&daemon.log);
+    assert_eq!(daemon.stop(), Some(0));
+    until("totals in the log", || {
+        log.lock().expect("the log").contains("mine: ")
+    });
+}
+
+#[test]
+fn a_wrong_configuration_is_not_taken_over() {
+    if !can_run("a_wrong_configuration_is_not_taken_over") {
+        return;
+    }
+    let place = Place::new();
+    place.select_program("base");
+    let daemon = Daemon::start(&place);
+    let policy = || place.status(daemon.pid())["groups"][0]["policy"].clone();
+    assert_eq!(policy(), "base");
+    place.write("[[select]]\nname = \"mine\"\nplicy = \"mega\"\n");
+    daemon.signal(Signal::HUP);
+    daemon.logs("not reloaded, the old configuration stays");
+    let wanted = format!(
+        "{}:3: unknown key 'plicy'; did you mean 'policy'?",
+        place.config().display()
+    );
+    assert!(daemon.log().contains(&wanted), "{}", daemon.log());
+    assert_eq!(policy(), "base");
+    place.select_program("mega");
+    daemon.signal(Signal::HUP);
+    daemon.logs("reloaded: managing 1 selections");
+    until("the new policy", || policy() == "mega");
+    assert_eq!(daemon.stop(), Some(0));
+}
+
+#[test]
+fn a_second_mega_is_told_who_has_the_process() {
+    if !can_run("a_second_mega_is_told_who_has_the_process") {
+        return;
+    }
+    let place = Place::new();
+    place.select_program("base");
+    let (target, ready) = start(&mut place.workload());
+    let first = Daemon::start(&place);
+    until("the first to see it", || {
+        place.status(first.pid())["groups"][0]["processes"][0]["pid"] == ready.pid
+    });
+    let told = format!(
+        "process {} is managed by another mega already (pid {})",
+        ready.pid,
+        first.pid()
+    );
+    let second = Daemon::start(&place);
+    second.logs(&told);
+    let mut scan = mega();
+    scan.args(["scan", &ready.pid.to_string()])
+        .env("MEGA_RUN_DIR", place.run_dir());
+    let output = run(&mut scan);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(
+        live::text(&output.stderr).contains(&told),
+        "{}",
+        live::text(&output.stderr)
+    );
+    // A dry run clears nothing and so disturbs nobody.
+    assert!(run(scan.arg("--dry-run")).status.success());
+    assert_eq!(
+        second.log().matches(&told).count(),
+        1,
+        "it is told once: {}",
+        second.log()
+    );
+    // Killed, the first gives it up, and the second takes over.
+    drop(first);
+    until("the second to take over", || {
+        place.status(second.pid())["groups"][0]["processes"][0]["pid"] == ready.pid
+    });
+    finish(target);
+    assert_eq!(second.stop(), Some(0));
+}
+
+#[test]
+fn the_control_socket_is_the_owners_and_refuses_nonsense() {
+    if !can_run("the_control_socket_is_the_owners_and_refuses_nonsense") {
+        return;
+    }
+    let place = Place::new();
+    place.select_program("base");
+    let daemon = Daemon::start(&place);
+    let socket = place
+        .run_dir()
+        .join(format!("control/{}.sock", daemon.pid()));
+    let mode = |path: &Path| {
+        std::fs::metadata(path)
+            .expect("its mode")
+            .permissions()
+            .mode()
+            & 0o777
+    };
+    assert_eq!((mode(&socket), mode(&place.run_dir())), (0o600, 0o700));
+    let ask = |line: &str| {
+        let mut stream = UnixStream::connect(&socket).expect("connected");
+        stream.write_all(line.as_bytes()).expect("asked");
+        stream
+            .shutdown(std::net::Shutdown::Write)
+            .expect("shut down");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).expect("an answer");
+        serde_json::from_str::<Value>(&answer).expect("one JSON object")
+    };
+    assert_eq!(
+        ask("{\"version\":1,\"command\":\"status\"}\n")["status"]["pid"],
+        daemon.pid()
+    );
+    for (line, reason) in [
+        (
+            "{\"version\":99,\"command\":\"status\"}\n",
+            "version 99 is not spoken here",
+        ),
+        (
+            "{\"version\":1,\"command\":\"explode\"}\n",
+            "unknown variant",
+        ),
+        (
+            "{\"version\":1,\"command\":\"status\",\"more\":1}\n",
+            "unknown field",
+        ),
+        ("nonsense\n", "not a request"),
+        ("", "not a request"),
+    ] {
+        let answer = ask(line);
+        assert!(
+            answer["error"]
+                .as_str()
+                .is_some_and(|error| error.contains(reason)),
+            "{line}: {answer}"
+        );
+    }
+    // One that says nothing does not keep others from an answer for long.
+    let _silent = UnixStream::connect(&socket).expect("connected");
+    assert_eq!(
+        ask("{\"version\":1,\"command\":\"status\"}\n")["version"],
+        1
+    );
+    let path = socket.clone();
+    assert_eq!(daemon.stop(), Some(0));
+    assert!(!path.exists(), "the socket is removed");
+}
+
+#[test]
+fn the_service_manager_is_kept_informed() {
+    if !can_run("the_service_manager_is_kept_informed") {
+        return;
+    }
+    let place = Place::new();
+    place.select_program("base");
+    let path = place.0.path().join("notify");
+    let socket = UnixDatagram::bind(&path).expect("bound");
+    socket
+        .set_read_timeout(Some(Duration::from_secs(60)))
+        .expect("set");
+    let mut command = mega();
+    command
+        .env("MEGA_RUN_DIR", place.run_dir())
+        .env("NOTIFY_SOCKET", &path);
+    command.env("WATCHDOG_USEC", "600000");
+    let daemon = Daemon::spawn(&mut command, &place.config());
+    let next = |wanted: &str| {
+        let mut buffer = [0; 4096];
+        loop {
+            let length = socket
+                .recv(&mut buffer)
+                .unwrap_or_else(|error| panic!("no {wanted}: {error}"));
+            let message = String::from_utf8_lossy(&buffer[..length]).into_owned();
+            if message.contains(wanted) {
+                return message;
+            }
+        }
+    };
+    next("READY=1");
+    next("WATCHDOG=1");
+    daemon.signal(Signal::HUP);
+    assert!(next("RELOADING=1").contains("MONOTONIC_USEC="));
+    next("READY=1");
+    daemon.signal(Signal::INT);
+    next("STOPPING=1");
+    let mut daemon = daemon;
+    assert_eq!(daemon.child.wait().expect("its status").code(), Some(0));
+}
+
+#[test]
+fn checking_a_configuration_needs_nothing_and_starts_nothing() {
+    let place = Place::new();
+    place.select_program("mega");
+    let output = run(mega()
+        .args(["daemon", "--check", "--config"])
+        .arg(place.config()));
+    assert!(output.status.success());
+    assert!(live::text(&output.stdout).ends_with("1 selections, no errors"));
+    assert!(!place.run_dir().exists());
+}

@@ -1,0 +1,203 @@
+//! What the live tests share: workloads that say what they do, under the real binary on the running kernel.
+//!
+//! A test that cannot run here says so by name with the reason; under `CI=true` that is a failure.
+
+// Each test binary uses its own part of this module.
+#![allow(dead_code)]
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use mega_lab::subject::Subject;
+use mega_lab::workload::report::{AreaReport, Done, Event, Ready};
+use serde_json::Value;
+
+/// Bytes in a base page.
+pub(crate) const PAGE: u64 = 4 << 10;
+/// Bytes in a huge page.
+pub(crate) const HUGE_PAGE: u64 = 2 << 20;
+/// How long anything is waited for. Nothing takes nearly as long; it is there to end a test that hangs.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Whether mega can manage programs on this machine; says so, under the test's name, where it cannot.
+pub(crate) fn can_run(name: &str) -> bool {
+    let missing = missing();
+    if let Some(reason) = &missing {
+        skip(name, reason);
+    }
+    missing.is_none()
+}
+
+/// Says that a test cannot run here; fails it under `CI=true`.
+pub(crate) fn skip(name: &str, reason: &str) {
+    // Past the capture of the test harness, which shows nothing of a test that passes.
+    let _ = writeln!(std::io::stderr(), "SKIPPED {name}: {reason}");
+    assert!(
+        std::env::var("CI").as_deref() != Ok("true"),
+        "SKIPPED {name}: {reason}"
+    );
+}
+
+/// What mega misses on this machine, in its own words.
+fn missing() -> Option<String> {
+    let doctor = run(mega().arg("doctor"));
+    (doctor.status.code() == Some(3)).then(|| text(&doctor.stderr))
+}
+
+/// The running kernel's version, as 6.12.
+pub(crate) fn kernel_version() -> (u32, u32) {
+    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").expect("a kernel release");
+    let mut numbers = release
+        .split(|c: char| !c.is_ascii_digit())
+        .map_while(|number| number.parse().ok());
+    (
+        numbers.next().expect("a major version"),
+        numbers.next().expect("a minor version"),
+    )
+}
+
+/// The directory for claims and for what must be put back: the tests' own.
+pub(crate) fn run_dir() -> PathBuf {
+    PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("live-run-dir")
+}
+
+/// The real binary.
+pub(crate) fn mega() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_mega"));
+    command.env("MEGA_RUN_DIR", run_dir());
+    command
+}
+
+/// `mega run` with these options and our workload after them.
+pub(crate) fn mega_run(options: &[&str], workload: &[&str]) -> Command {
+    let mut command = mega();
+    command.arg("run").args(options).arg("--");
+    command.arg(env!("CARGO_BIN_EXE_mega")).arg("workload");
+    command.args(workload).arg("--json");
+    command
+}
+
+/// The workload alone.
+pub(crate) fn workload(arguments: &[&str]) -> Command {
+    let mut command = mega();
+    command.arg("workload").args(arguments).arg("--json");
+    command
+}
+
+/// Runs a command to its end.
+pub(crate) fn run(command: &mut Command) -> Output {
+    command.output().expect("the command starts")
+}
+
+/// Runs a command that must succeed and print one JSON object.
+pub(crate) fn json(command: &mut Command) -> Value {
+    let output = run(command);
+    assert!(
+        output.status.success(),
+        "{command:?}: {}: {}",
+        output.status,
+        text(&output.stderr)
+    );
+    serde_json::from_slice(&output.stdout).expect("one JSON object")
+}
+
+/// Runs a workload to its own end.
+pub(crate) fn done(command: &mut Command) -> Done {
+    let output = run(command);
+    assert!(
+        output.status.success(),
+        "{command:?}: {}: {}",
+        output.status,
+        text(&output.stderr)
+    );
+    let last = text(&output.stdout);
+    let last = last.lines().last().expect("an event");
+    match serde_json::from_str(last).expect("an event") {
+        Event::Done(done) => done,
+        Event::Ready(ready) => panic!("it ended with {ready:?}"),
+    }
+}
+
+/// Bytes as text.
+pub(crate) fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).trim().to_owned()
+}
+
+/// Waits until `reached`.
+pub(crate) fn until(what: &str, mut reached: impl FnMut() -> bool) {
+    let started = Instant::now();
+    while !reached() {
+        assert!(started.elapsed() < PATIENCE, "never came: {what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Starts a workload, alone or under `mega run`, and waits until its memory is as it says.
+pub(crate) fn start(command: &mut Command) -> (Subject, Ready) {
+    let mut subject = Subject::start(command.stderr(Stdio::null())).expect("the command starts");
+    let ready = subject.ready().expect("the workload gets ready");
+    (subject, ready)
+}
+
+/// Tells it to end, and waits for what it came to. Its data must be right.
+pub(crate) fn finish(subject: Subject) -> Done {
+    subject.finish().expect("the workload ends well")
+}
+
+/// An area by its name.
+pub(crate) fn area<'a>(ready: &'a Ready, name: &str) -> &'a AreaReport {
+    ready
+        .areas
+        .iter()
+        .find(|area| area.name == name)
+        .expect("the area")
+}
+
+/// The regions of a scan that lie in an area: all of its regions.
+pub(crate) fn regions_of<'a>(scan: &'a Value, area: &AreaReport) -> Vec<&'a Value> {
+    let inside = |region: &&Value| {
+        let start = number(region, "start");
+        (area.start..area.start + area.bytes).contains(&start)
+    };
+    let regions: Vec<&Value> = scan["regions"]
+        .as_array()
+        .expect("regions")
+        .iter()
+        .filter(inside)
+        .collect();
+    assert_eq!(
+        regions.len() as u64,
+        area.bytes / HUGE_PAGE,
+        "regions of {area:?}"
+    );
+    regions
+}
+
+/// A field that is a number of bytes or of things.
+pub(crate) fn number(value: &Value, field: &str) -> u64 {
+    value[field]
+        .as_u64()
+        .unwrap_or_else(|| panic!("{field} is no number in {value}"))
+}
+
+/// Waits until the manager of that pid has promoted that many regions and verified it.
+pub(crate) fn until_promoted(manager: u32, regions: u64) {
+    until("promoted regions", || {
+        let status = json(mega().args(["status", "--json"]));
+        let managers = status["managers"].as_array().expect("managers");
+        managers
+            .iter()
+            .filter(|status| number(status, "pid") == u64::from(manager))
+            .any(|status| number(&status["groups"][0]["actions"], "promoted") >= regions)
+    });
+}
+
+/// Waits until `percent` of `bytes` are in huge pages in process `pid`.
+pub(crate) fn until_huge(pid: u32, bytes: u64, percent: u64) {
+    until("huge pages", || {
+        let resident = mega_lab::resident::of(pid).expect("its memory");
+        resident.huge_bytes >= bytes / 100 * percent
+    });
+}

@@ -1,0 +1,84 @@
+//! `mega run --fault base` under each global THP mode, which is changed for these tests and put back.
+
+mod live;
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use live::{area, done, finish, mega_run, run_dir, skip, start, until_huge, workload};
+use mega_linux::kernel::{Kernel, LiveKernel};
+use mega_linux::run_dir::RunDir;
+use mega_linux::thp_mode::{self, Guard, ThpMode};
+
+/// One test at a time: the mode is the machine's. (Test binaries run one after another.)
+static MODE: Mutex<()> = Mutex::new(());
+
+/// Runs `test` under a global mode, which is as before afterwards, also when it panics.
+fn under(name: &str, mode: ThpMode, test: impl FnOnce()) {
+    let _one_at_a_time = MODE.lock().unwrap_or_else(PoisonError::into_inner);
+    let kernel: Arc<dyn Kernel> = Arc::new(LiveKernel);
+    let guard = RunDir::at(&run_dir()).and_then(|run_dir| {
+        thp_mode::restore_stale(kernel.as_ref(), &run_dir)?;
+        Guard::set(Arc::clone(&kernel), &run_dir, mode)
+    });
+    match guard {
+        Ok(_guard) => {
+            test();
+            let now = thp_mode::read(kernel.as_ref()).expect("the mode");
+            assert_eq!(now, mode, "mega did not put the mode back");
+        }
+        Err(error) => skip(name, &error.to_string()),
+    }
+}
+
+/// Faults under `mega run --fault base` take base pages, and promotion comes later.
+fn faults_take_base_pages_and_promotion_follows(name: &str, mode: ThpMode) {
+    if !live::can_run(name) {
+        return;
+    }
+    under(name, mode, || {
+        let options = ["--fault=base", "--policy=base", "--interval=200ms"];
+        let grown = done(&mut mega_run(&options, &["grow", "--size=64MiB", "--seconds=0"]));
+        assert_eq!(grown.huge_bytes, 0, "under {mode}");
+
+        let (target, ready) = start(&mut mega_run(
+            &["--fault=base", "--interval=200ms"],
+            &["random", "--size=128MiB", "--until-eof"],
+        ));
+        until_huge(ready.pid, area(&ready, "random").bytes, 90);
+        finish(target);
+    });
+}
+
+#[test]
+fn base_faults_under_always() {
+    faults_take_base_pages_and_promotion_follows("base_faults_under_always", ThpMode::Always);
+}
+
+#[test]
+fn base_faults_under_madvise() {
+    faults_take_base_pages_and_promotion_follows("base_faults_under_madvise", ThpMode::Madvise);
+}
+
+#[test]
+fn base_faults_under_never() {
+    faults_take_base_pages_and_promotion_follows("base_faults_under_never", ThpMode::Never);
+}
+
+#[test]
+fn inherited_faults_under_always_take_huge_pages() {
+    let name = "inherited_faults_under_always_take_huge_pages";
+    if !live::can_run(name) {
+        return;
+    }
+    under(name, ThpMode::Always, || {
+        let arguments = ["grow", "--size=64MiB", "--seconds=0"];
+        let alone = done(&mut workload(&arguments));
+        if alone.huge_bytes == 0 {
+            skip(name, "the kernel had no contiguity for huge pages at fault");
+            return;
+        }
+        let options = ["--fault=inherit", "--policy=base", "--interval=200ms"];
+        let managed = done(&mut mega_run(&options, &arguments));
+        assert!(managed.huge_bytes > 0);
+    });
+}

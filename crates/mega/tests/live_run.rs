@@ -1,0 +1,172 @@
+//! `mega run` with workloads that know what they need.
+
+mod live;
+
+use std::path::PathBuf;
+
+use live::{HUGE_PAGE, area, done, finish, mega_run, number, start, text, until_huge, until_promoted, workload};
+use mega_lab::workload::report::Event;
+use serde_json::Value;
+
+/// A place for a report, and the report once it is written.
+struct Report(tempfile::TempDir);
+
+impl Report {
+    fn new() -> Self {
+        Report(tempfile::tempdir().expect("a folder"))
+    }
+
+    fn path(&self) -> PathBuf {
+        self.0.path().join("report.json")
+    }
+
+    fn option(&self) -> String {
+        format!("--report={}", self.path().display())
+    }
+
+    fn read(&self) -> Value {
+        let text = std::fs::read(self.path()).expect("a report");
+        serde_json::from_slice(&text).expect("one JSON object")
+    }
+
+    /// What was done, of the one group there is.
+    fn actions(&self) -> Value {
+        self.read()["groups"][0]["actions"].clone()
+    }
+}
+
+#[test]
+fn a_random_access_program_gets_huge_pages_and_keeps_its_data() {
+    if !live::can_run("a_random_access_program_gets_huge_pages_and_keeps_its_data") {
+        return;
+    }
+    let report = Report::new();
+    let (target, ready) = start(&mut mega_run(
+        &["--interval=300ms", &report.option()],
+        &["random", "--size=128MiB", "--until-eof"],
+    ));
+    let bytes = area(&ready, "random").bytes;
+    let regions = bytes / HUGE_PAGE;
+    until_huge(ready.pid, bytes, 90);
+    until_promoted(target.child.id(), regions / 10 * 9);
+    let done = finish(target);
+    assert!(done.huge_bytes >= bytes / 10 * 9, "{done:?}");
+    let actions = report.actions();
+    assert!(number(&actions, "promoted") >= regions / 10 * 9, "{actions}");
+    // Each is promoted once and stays so.
+    assert_eq!(number(&actions, "demoted"), 0, "{actions}");
+    assert_eq!(report.read()["exit_status"], 0);
+}
+
+#[test]
+fn a_sparse_program_stays_as_small_as_with_base_pages() {
+    if !live::can_run("a_sparse_program_stays_as_small_as_with_base_pages") {
+        return;
+    }
+    let report = Report::new();
+    let arguments = ["sparse", "--size=256MiB", "--seconds=3"];
+    let managed = done(&mut mega_run(&["--interval=300ms", &report.option()], &arguments));
+    let base = done(workload(&arguments).arg("--no-huge-pages"));
+    let steps = number(&report.actions(), "steps");
+    assert!(steps >= 3, "it was looked at {steps} times only");
+    assert!(
+        managed.resident_bytes <= base.resident_bytes / 100 * 102,
+        "{} against {} with base pages",
+        managed.resident_bytes,
+        base.resident_bytes
+    );
+}
+
+#[test]
+fn a_program_within_the_tlbs_reach_is_left_alone() {
+    if !live::can_run("a_program_within_the_tlbs_reach_is_left_alone") {
+        return;
+    }
+    let report = Report::new();
+    let options = ["--interval=200ms", &report.option()];
+    let done = done(&mut mega_run(&options, &["small", "--seconds=2"]));
+    assert_eq!(done.huge_bytes, 0);
+    let actions = report.actions();
+    assert!(number(&actions, "steps") >= 3, "{actions}");
+    assert_eq!(number(&actions, "promoted"), 0, "{actions}");
+}
+
+#[test]
+fn descendants_are_managed() {
+    if !live::can_run("descendants_are_managed") {
+        return;
+    }
+    let (mut target, _) = start(&mut mega_run(
+        &["--interval=300ms"],
+        &["fork", "--children=2", "--size=128MiB", "--until-eof"],
+    ));
+    let children = [(); 2].map(|()| target.ready().expect("a child gets ready"));
+    for child in &children {
+        until_huge(child.pid, area(child, "random").bytes, 90);
+    }
+    target.end();
+    // Two children and their parent, all of which check their data.
+    for _ in 0..3 {
+        match target.event().expect("an event") {
+            Event::Done(done) => assert!(done.verified),
+            Event::Ready(ready) => panic!("one more was started: {ready:?}"),
+        }
+    }
+    assert!(target.child.wait().expect("its status").success());
+}
+
+#[test]
+fn mappings_that_vanish_under_mega_keep_their_data() {
+    if !live::can_run("mappings_that_vanish_under_mega_keep_their_data") {
+        return;
+    }
+    let report = Report::new();
+    let options = ["--interval=20ms", "--policy=ingens", &report.option()];
+    let done = done(&mut mega_run(&options, &["churn", "--size=64MiB", "--seconds=3"]));
+    assert!(done.verified && done.operations > 0);
+    let actions = report.actions();
+    assert!(number(&actions, "steps") > 3, "{actions}");
+}
+
+#[test]
+fn a_killed_mega_leaves_its_program_unharmed() {
+    if !live::can_run("a_killed_mega_leaves_its_program_unharmed") {
+        return;
+    }
+    let (mut target, ready) = start(&mut mega_run(
+        &["--interval=300ms"],
+        &["random", "--size=64MiB", "--until-eof"],
+    ));
+    until_huge(ready.pid, area(&ready, "random").bytes, 50);
+    target.child.kill().expect("a signal");
+    target.child.wait().expect("its status");
+    // The program still has its standard streams: it works on, ends in good order and finds its data right.
+    target.end();
+    match target.event().expect("an event") {
+        Event::Done(done) => assert!(done.verified, "{done:?}"),
+        Event::Ready(ready) => panic!("one more was started: {ready:?}"),
+    }
+}
+
+#[test]
+fn a_dry_run_changes_nothing() {
+    if !live::can_run("a_dry_run_changes_nothing") {
+        return;
+    }
+    let options = ["--interval=200ms", "--dry-run", "--fault=inherit"];
+    let arguments = ["small", "--size=64MiB", "--seconds=2", "--no-huge-pages"];
+    let done = done(&mut mega_run(&options, &arguments));
+    assert_eq!(done.huge_bytes, 0);
+}
+
+#[test]
+fn the_summary_goes_to_standard_error() {
+    if !live::can_run("the_summary_goes_to_standard_error") {
+        return;
+    }
+    let output = live::run(&mut mega_run(&["--interval=200ms"], &["small", "--seconds=1"]));
+    assert!(output.status.success());
+    // Standard output is the program's own: two events, nothing else.
+    assert_eq!(text(&output.stdout).lines().count(), 2);
+    assert!(text(&output.stderr).contains("promoted"), "{}", text(&output.stderr));
+}

@@ -1,0 +1,100 @@
+//! The README and `--help` say the same: every command and every option that the README's examples use exists,
+//! and the README names every command there is.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::process::Command;
+
+fn readme() -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../README.md");
+    std::fs::read_to_string(path).expect("the README is at the root of the repository")
+}
+
+fn help(arguments: &[&str]) -> String {
+    let output = Command::new(env!("CARGO_BIN_EXE_mega"))
+        .args(arguments)
+        .arg("--help")
+        .output()
+        .expect("mega runs");
+    assert!(output.status.success(), "mega {} --help failed", arguments.join(" "));
+    String::from_utf8(output.stdout).expect("help is UTF-8")
+}
+
+/// The commands that `mega --help` lists, but for `help` itself.
+fn commands() -> BTreeSet<String> {
+    let help = help(&[]);
+    let listed = help.split("Commands:").nth(1).and_then(|rest| rest.split("\n\n").next());
+    listed
+        .expect("mega --help lists its commands")
+        .lines()
+        .filter(|line| line.starts_with("  ") && !line.starts_with("   "))
+        .filter_map(|line| line.split_whitespace().next())
+        .filter(|name| *name != "help")
+        .map(str::to_owned)
+        .collect()
+}
+
+/// The words of each example in the README's code blocks that runs mega, without what follows ` -- `, a pipe or
+/// a comment: those are other programs' words.
+fn examples(readme: &str) -> Vec<Vec<String>> {
+    readme
+        .split("```")
+        .skip(1)
+        .step_by(2)
+        .flat_map(str::lines)
+        .filter_map(|line| {
+            let line = line.trim_start_matches("$ ").trim_start_matches("sudo ");
+            let words: Vec<String> = line
+                .split_whitespace()
+                .take_while(|word| !["--", "|", "#", "&"].contains(word))
+                .map(str::to_owned)
+                .collect();
+            (words.first().map(String::as_str) == Some("mega") && words.len() > 1).then_some(words)
+        })
+        .collect()
+}
+
+#[test]
+fn every_example_uses_commands_and_options_that_exist() {
+    let commands = commands();
+    let examples = examples(&readme());
+    assert!(!examples.is_empty(), "the README has no example");
+    for words in examples {
+        let command = words[1].as_str();
+        assert!(commands.contains(command), "the README runs `mega {command}`, which does not exist");
+        let help = help(&[command]);
+        for option in words.iter().filter(|word| word.starts_with("--")) {
+            let name = option.split('=').next().unwrap_or(option);
+            assert!(
+                help.split(|c: char| c.is_whitespace() || c == ',').any(|word| word == name),
+                "the README gives `mega {command}` the option {name}, which it does not have"
+            );
+        }
+    }
+}
+
+#[test]
+fn every_command_is_in_the_readme() {
+    let readme = readme();
+    for command in commands() {
+        assert!(
+            readme.contains(&format!("mega {command}")),
+            "`mega {command}` exists and is not in the README"
+        );
+    }
+}
+
+#[test]
+fn every_make_target_in_the_readme_exists() {
+    let makefile = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../Makefile");
+    let makefile = std::fs::read_to_string(makefile).expect("the Makefile is at the root");
+    for target in readme().split("make ").skip(1) {
+        let name: String = target.chars().take_while(|c| c.is_ascii_lowercase() || *c == '-').collect();
+        if readme().contains(&format!("`make {name}`")) {
+            assert!(
+                makefile.lines().any(|line| line.starts_with(&format!("{name}:"))),
+                "the README names `make {name}`, which the Makefile does not have"
+            );
+        }
+    }
+}
