@@ -1,0 +1,45 @@
+# make help lists the targets.
+CARGO ?= cargo
+MEGA := target/release/mega
+
+.DEFAULT_GOAL := build
+.PHONY: help tools build demo test test-user test-vm test-kernel check bench install clean
+
+help: ## list the targets
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
+
+tools:
+	@scripts/install-build-tools
+
+build: tools ## build mega (target/release/mega)
+	$(CARGO) build --release --locked -p mega
+
+demo: build ## the same program with base pages, THP always and mega, side by side (about a minute)
+	$(MEGA) demo
+
+test: test-user test-vm ## everything that needs no kernel build (under 8 minutes on 2 cores)
+
+test-user: tools
+	$(CARGO) test --workspace --locked
+
+test-vm: tools
+	kernel/vm/deps
+	kernel/vm/test stock
+
+test-kernel: tools ## what needs a kernel build: the module under KASAN and lockdep
+	kernel/vm/deps
+	kernel/vm/test debug
+
+check: tools ## formatting, lints and documentation
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+	RUSTDOCFLAGS='-D warnings' $(CARGO) doc --workspace --no-deps --locked --quiet
+
+bench: build ## the figures of the README, as ratios within one run
+	$(CARGO) bench --locked -p mega-lab --bench bars
+
+install: build ## install the binary below $(DESTDIR)/usr/local
+	install -D -m 755 $(MEGA) $(DESTDIR)/usr/local/bin/mega
+
+clean: ## remove what was built here
+	$(CARGO) clean

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Keeps struct page in place while the module reads it. get_online_mems() is
+ * not exported; the notifier chain is, and going offline waits for its answer.
+ */
+
+#include <linux/memory.h>
+#include <linux/notifier.h>
+#include "hotplug.h"
+
+/* Set and cleared under the memory hotplug lock, which serialises the chain. */
+static bool offlining;
+DEFINE_SRCU(mega_hotplug_readers);
+
+static int memory_changes(struct notifier_block *block, unsigned long action,
+			  void *data)
+{
+	switch (action) {
+	case MEM_GOING_OFFLINE:
+		WRITE_ONCE(offlining, true);
+		/* Whoever did not see it has left when this returns. */
+		synchronize_srcu(&mega_hotplug_readers);
+		break;
+	case MEM_CANCEL_OFFLINE:
+	case MEM_OFFLINE:
+		WRITE_ONCE(offlining, false);
+		break;
+	}
+	return NOTIFY_OK;
+}
+
+static struct notifier_block memory_notifier = {
+	.notifier_call = memory_changes,
+};
+
+int mega_hotplug_enter(void) __acquires(&mega_hotplug_readers)
+{
+	return srcu_read_lock(&mega_hotplug_readers);
+}
+
+bool mega_hotplug_busy(void)
+{
+	return READ_ONCE(offlining);
+}
+
+void mega_hotplug_leave(int ticket) __releases(&mega_hotplug_readers)
+{
+	srcu_read_unlock(&mega_hotplug_readers, ticket);
+}
+
+int mega_hotplug_init(void)
+{
+	return register_memory_notifier(&memory_notifier);
+}
+
+void mega_hotplug_exit(void)
+{
+	unregister_memory_notifier(&memory_notifier);
+}

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Keeps struct page in place while the module reads it. */
+#ifndef MEGA_HOTPLUG_H
+#define MEGA_HOTPLUG_H
+
+#include <linux/srcu.h>
+#include <linux/types.h>
+
+extern struct srcu_struct mega_hotplug_readers;
+
+int mega_hotplug_init(void);
+void mega_hotplug_exit(void);
+
+/*
+ * Between enter and leave, and where mega_hotplug_busy() said no after enter, no
+ * memory finishes going offline: a struct page found by pfn_to_online_page()
+ * stays one. Enter returns a ticket for leave.
+ */
+int mega_hotplug_enter(void) __acquires(&mega_hotplug_readers);
+bool mega_hotplug_busy(void);
+void mega_hotplug_leave(int ticket) __releases(&mega_hotplug_readers);
+
+#endif /* MEGA_HOTPLUG_H */

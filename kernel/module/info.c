@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: GPL-2.0
+/* INFO: what this module, on this kernel, can do. */
+
+#include <linux/mmzone.h>
+#include <linux/pgtable.h>
+#include <linux/string.h>
+#include <linux/uaccess.h>
+#include "compact_counts.h"
+#include "mega.h"
+
+static u64 features(void)
+{
+	u64 features = MEGA_FEATURE_SCAN_TASK | MEGA_FEATURE_SCAN_BLOCKS |
+		       MEGA_FEATURE_COMPACT;
+
+	if (mega_counts_available())
+		features |= MEGA_FEATURE_COMPACT_COUNTS;
+	if (IS_ENABLED(CONFIG_PAGE_IDLE_FLAG))
+		features |= MEGA_FEATURE_KEEPS_YOUNG;
+	return features;
+}
+
+static u64 end_frame(void)
+{
+	u64 end = 0;
+	int node;
+
+	for_each_online_node(node)
+		end = max_t(u64, end, pgdat_end_pfn(NODE_DATA(node)));
+	return end;
+}
+
+long mega_ioctl_info(void __user *argument)
+{
+	struct mega_info info;
+
+	if (copy_from_user(&info, argument, sizeof(info)))
+		return -EFAULT;
+	if (info.size != sizeof(info) || info.reserved ||
+	    memchr_inv(info.reserved2, 0, sizeof(info.reserved2)))
+		return -EINVAL;
+
+	info.version = MEGA_INTERFACE_VERSION;
+	info.features = features();
+	info.end_frame = end_frame();
+	info.max_regions = MEGA_MAX_REGIONS;
+	info.max_blocks = MEGA_MAX_BLOCKS;
+	info.min_order = MEGA_MIN_ORDER;
+	info.max_order = MEGA_MAX_ORDER;
+	info.page_table_levels = pgtable_l5_enabled() ? 5 : 4;
+
+	if (copy_to_user(argument, &info, sizeof(info)))
+		return -EFAULT;
+	return 0;
+}

@@ -1,0 +1,305 @@
+/* SPDX-License-Identifier: GPL-2.0 WITH Linux-syscall-note */
+/*
+ * The interface of /dev/mega: mechanism for huge pages that an unmodified
+ * kernel does not offer to user space. Policy stays in user space.
+ *
+ * Every request is one ioctl with one fixed-size structure.
+ *
+ *  - Every call needs CAP_SYS_ADMIN in the initial user namespace at the time
+ *    of the call, whoever opened the device (EPERM).
+ *  - The member size is the size of the structure and is checked against the
+ *    one that the module was built with (EINVAL). A changed structure gets a
+ *    new size, so a new request number, and a new MEGA_INTERFACE_VERSION.
+ *  - Unknown flags, and members called reserved that are not zero: EINVAL.
+ *  - Pointers are passed as __u64, are checked to be writable before anything
+ *    is done (EFAULT), and must be aligned to 8 bytes (EINVAL).
+ *  - When a call fails nothing was changed; except that a buffer unmapped while
+ *    the call runs (EFAULT) leaves cleared what was cleared by then.
+ *
+ * Units: a base page is 4 KiB; a frame number (PFN) is a physical address
+ * divided by 4096; a region is an aligned 2 MiB of virtual addresses; a block is
+ * an aligned 2 MiB of physical memory.
+ */
+#ifndef MEGA_IOCTL_H
+#define MEGA_IOCTL_H
+
+#include <linux/ioctl.h>
+#include <linux/types.h>
+
+#define MEGA_DEVICE "/dev/mega"
+#define MEGA_INTERFACE_VERSION 1
+
+#define MEGA_REGION_PAGES 512
+#define MEGA_REGION_BYTES 0x200000ULL
+#define MEGA_BLOCK_FRAMES 512
+
+/* ---- INFO -------------------------------------------------------------- */
+
+/* SCAN_TASK is there. */
+#define MEGA_FEATURE_SCAN_TASK 0x1ULL
+/* SCAN_BLOCKS is there. */
+#define MEGA_FEATURE_SCAN_BLOCKS 0x2ULL
+/* COMPACT is there. */
+#define MEGA_FEATURE_COMPACT 0x4ULL
+/*
+ * COMPACT's scanned, isolated, migrated and failed are counted by the kernel
+ * itself (its tracepoints were found). Without this bit those members are 0.
+ */
+#define MEGA_FEATURE_COMPACT_COUNTS 0x8ULL
+/*
+ * SCAN_TASK with MEGA_TASK_CLEAR hands the accesses it took away on to the
+ * kernel's reclaim and idle page tracking (the folio's young flag). Without
+ * this bit a cleared page looks older to reclaim than it is.
+ */
+#define MEGA_FEATURE_KEEPS_YOUNG 0x10ULL
+/* SCAN_TASK with MEGA_TASK_CLEAR flushes the TLB. Never set by this version. */
+#define MEGA_FEATURE_FLUSH 0x20ULL
+/* MEGA_TASK_CLEAR reaches secondary MMUs. Never set by this version. */
+#define MEGA_FEATURE_SECONDARY 0x40ULL
+
+struct mega_info {
+	__u32 size;
+	__u32 version;		/* out: MEGA_INTERFACE_VERSION */
+	__u64 features;		/* out: MEGA_FEATURE_* */
+	__u64 end_frame;	/* out: one past the last frame of any node */
+	__u32 max_regions;	/* out: largest mega_scan_task.capacity */
+	__u32 max_blocks;	/* out: largest mega_scan_blocks.count */
+	__u32 min_order;	/* out: smallest mega_compact.order */
+	__u32 max_order;	/* out: largest mega_compact.order */
+	__u32 page_table_levels; /* out: 4 or 5 */
+	__u32 reserved;
+	__u64 reserved2[2];
+};
+
+/* ---- SCAN_TASK --------------------------------------------------------- */
+
+/*
+ * Clear, in the same pass, every Accessed bit that was read as set. The TLB is
+ * not flushed, as for the kernel's own idle page tracking on x86: a
+ * translation that stays in a TLB does not set the bit again until it is
+ * evicted. Without the flag nothing is changed.
+ */
+#define MEGA_TASK_CLEAR 0x1U
+
+/* One VMA covers the whole region: it could be one huge page. */
+#define MEGA_REGION_WHOLE 0x1U
+/* All of the region that is mapped is private anonymous memory. */
+#define MEGA_REGION_ANONYMOUS 0x2U
+/* A VMA in it is marked MADV_NOHUGEPAGE. */
+#define MEGA_REGION_NOHUGEPAGE 0x4U
+/* A VMA in it is mlocked. */
+#define MEGA_REGION_LOCKED 0x8U
+/*
+ * hugetlb memory. It is reported by its VMA alone with its page_shift; its
+ * page tables are shared and locked by rules of their own, so mapped and
+ * accessed are 0 and nothing is cleared.
+ */
+#define MEGA_REGION_HUGETLB 0x10U
+/* The zero page maps some of it. Those pages are not counted as mapped. */
+#define MEGA_REGION_ZERO_PAGE 0x20U
+
+/* One region with at least one page mapped (or of a hugetlb VMA). */
+struct mega_region {
+	__u64 address;		/* of its first byte */
+	__u16 mapped;		/* base pages with a physical page, 0 to 512 */
+	__u16 accessed;		/* of them, with the Accessed bit set; a larger
+				 * page has one bit for all its base pages
+				 */
+	__u8 page_shift;	/* of what maps it: 12, 21 or 30 */
+	__u8 reserved;		/* 0 */
+	__u16 flags;		/* MEGA_REGION_* */
+};
+
+/* Bit N of word N / 64 is base page N of the region. */
+struct mega_region_maps {
+	__u64 mapped[MEGA_REGION_PAGES / 64];
+	__u64 accessed[MEGA_REGION_PAGES / 64];
+};
+
+/*
+ * A secondary MMU (a virtual machine's, a device's) maps the process too; its
+ * own Accessed bits were neither read nor cleared, because the kernel does not
+ * export the means.
+ */
+#define MEGA_TASK_SECONDARY_NOT_SEEN 0x1U
+
+/*
+ * Scans the page tables of the process that pidfd names, over start to
+ * start + length, both multiples of 2 MiB. Regions with nothing mapped, and
+ * mappings that have no struct page (VM_PFNMAP, VM_IO), are left out.
+ *
+ * The target's mmap lock is held for reading, and is dropped after every 64
+ * page-table pages or 128 regions reported and whenever somebody waits for it.
+ *
+ * The scan stops early, successfully, when regions is full or a signal is
+ * pending: next is where to go on. A whole scan ends with
+ * next == start + length.
+ *
+ * A page mapped twice has two Accessed bits. A giant page (1 GiB) has one for all
+ * its regions; it is cleared when the last of them is scanned.
+ *
+ * Errors, beside the general ones: EBADF pidfd is not a pidfd; ESRCH the
+ * process has no memory (any more), or is a kernel thread; EINTR a signal came
+ * before anything was scanned; ENOMEM.
+ */
+struct mega_scan_task {
+	__u32 size;
+	__u32 flags;		/* MEGA_TASK_* */
+	__s32 pidfd;
+	__u32 capacity;		/* entries of regions, 1 to max_regions */
+	__u64 start;
+	__u64 length;
+	__u64 regions;		/* struct mega_region[capacity] */
+	__u64 maps;		/* struct mega_region_maps[capacity], or 0 */
+	__u64 reserved;
+	__u64 next;		/* out */
+	__u64 tables;		/* out: pages of page table entries read */
+	__u64 cleared;		/* out: Accessed bits cleared */
+	__u64 nanoseconds;	/* out: time taken */
+	__u32 count;		/* out: entries of regions filled */
+	__u32 result;		/* out: MEGA_TASK_SECONDARY_NOT_SEEN */
+};
+
+/* ---- SCAN_BLOCKS ------------------------------------------------------- */
+
+/* Forget, after reporting them, the accesses gathered so far. */
+#define MEGA_BLOCKS_RESET 0x1U
+
+/* The block is not online memory: all its counts are 0. */
+#define MEGA_BLOCK_ABSENT 0x1U
+/* First scan of the block since the module was loaded: see age and accessed. */
+#define MEGA_BLOCK_NEW 0x2U
+/* The whole block is one page (or part of one) of 2 MiB or more. */
+#define MEGA_BLOCK_HUGE 0x4U
+/* Some frames of the block belong to pages that are mlocked. */
+#define MEGA_BLOCK_UNEVICTABLE 0x8U
+/* No state could be kept for the block (no memory): age and accessed are 0. */
+#define MEGA_BLOCK_UNTRACKED 0x10U
+
+/* enum zone_type of a kernel with all zones. */
+#define MEGA_ZONE_DMA 0
+#define MEGA_ZONE_DMA32 1
+#define MEGA_ZONE_NORMAL 2
+#define MEGA_ZONE_MOVABLE 3
+#define MEGA_ZONE_NONE 255
+
+/*
+ * One block. free + movable + unmovable is 512, or 0 where there is no online
+ * memory (frames the firmware keeps, inside a block that has some, are
+ * unmovable). The counts are a snapshot taken without locks, as
+ * /proc/kpageflags is: pages come and go while it is taken.
+ */
+struct mega_block {
+	__u16 free;		/* in the buddy allocator or a per-CPU list */
+	__u16 movable;		/* in use; the kernel could migrate it, now or in
+				 * a moment (locked, written back, isolated)
+				 */
+	__u16 unmovable;	/* in use by the kernel, or pinned, or held by
+				 * references that nothing explains
+				 */
+	__u16 huge;		/* of movable: in pages of 2 MiB or more */
+	__u16 accessed;		/* frames seen accessed by SCAN_TASK with
+				 * MEGA_TASK_CLEAR since the last
+				 * MEGA_BLOCKS_RESET, each counted once
+				 */
+	__u8 zone;		/* MEGA_ZONE_*, of its first frame */
+	__u8 flags;		/* MEGA_BLOCK_* */
+	__u32 age;		/* milliseconds since the scan that last found a
+				 * frame in use that the scan before it had
+				 * found free; so at the resolution of the scans.
+				 * 0 on the first. Saturates.
+				 */
+};
+
+/*
+ * Reports count blocks from start_frame, a multiple of 512. Blocks beyond the
+ * end of memory are reported as MEGA_BLOCK_ABSENT. All callers
+ * share one state for age and accessed.
+ *
+ * Stops early, successfully, on a signal; done says how far it came.
+ *
+ * Errors, beside the general ones: EBUSY memory is being taken offline; EINTR
+ * a signal came before anything was scanned.
+ */
+struct mega_scan_blocks {
+	__u32 size;
+	__u32 flags;		/* MEGA_BLOCKS_* */
+	__u64 start_frame;
+	__u64 blocks;		/* struct mega_block[count] */
+	__u32 count;		/* 1 to max_blocks */
+	__u32 done;		/* out: entries of blocks filled */
+	__u64 nanoseconds;	/* out: time taken */
+	__u64 reserved;
+};
+
+/* ---- COMPACT ----------------------------------------------------------- */
+
+/* Look, and say why it would stop; move nothing. */
+#define MEGA_COMPACT_DRY_RUN 0x1U
+/*
+ * Move pages of 2 MiB and more too. Without it a range that holds one is not
+ * touched (MEGA_STOP_HUGE): emptying one block by filling another gains nothing.
+ */
+#define MEGA_COMPACT_MOVE_HUGE 0x2U
+
+enum mega_stop {
+	MEGA_STOP_DONE = 0,		/* every frame was free at the end */
+	MEGA_STOP_ALREADY_FREE = 1,	/* every frame was free before */
+	MEGA_STOP_UNMOVABLE = 2,	/* a frame belongs to the kernel */
+	MEGA_STOP_PINNED = 3,		/* a frame is pinned or held */
+	MEGA_STOP_BUSY = 4,		/* pages were locked, written back, being
+					 * allocated or isolated by others
+					 */
+	MEGA_STOP_NO_MEMORY = 5,	/* nowhere to move the pages to */
+	MEGA_STOP_HUGE = 6,		/* see MEGA_COMPACT_MOVE_HUGE */
+	MEGA_STOP_SIGNAL = 7,		/* a fatal signal */
+	MEGA_STOP_WOULD = 8,		/* dry run: nothing stands in the way */
+};
+
+/*
+ * Empties exactly the 1 << order frames from frame, which is a multiple of
+ * that, by migrating what is in them, and frees them to the buddy allocator.
+ * The range is looked through first, and nothing is moved when any page in it
+ * could not be. What changes afterwards is found by the kernel's
+ * alloc_contig_range(): pages moved by then stay moved, all else is as before.
+ * The pageblocks emptied become MIGRATE_MOVABLE.
+ *
+ * Clean page cache that no process maps is dropped instead of moved.
+ *
+ * Never enters direct reclaim: where no free memory is left it stops. One call
+ * at a time moves; others wait, killably. A fatal signal stops it between
+ * batches of 32 pages.
+ *
+ * A valid call succeeds whatever stop is. Errors, beside the general ones: ENXIO
+ * the range is not all online memory of one zone; EBUSY memory is being taken
+ * offline; EINTR a fatal signal came while waiting for another call.
+ */
+struct mega_compact {
+	__u32 size;
+	__u32 flags;		/* MEGA_COMPACT_* */
+	__u64 frame;
+	__u32 order;		/* 9 (one block) to 18 (1 GiB) */
+	__u32 stop;		/* out: enum mega_stop */
+	__u64 blocker;		/* out: the frame that UNMOVABLE, PINNED, BUSY or
+				 * HUGE is about, ~0 where none is known
+				 */
+	__u64 occupied;		/* out: frames in use before */
+	__u64 scanned;		/* out: frames looked at for isolation */
+	__u64 isolated;		/* out: frames isolated */
+	__u64 migrated;		/* out: frames migrated */
+	__u64 failed;		/* out: attempts to migrate a frame that failed;
+				 * one frame may fail more than once
+				 */
+	__u64 nanoseconds;	/* out: time taken, without waiting for others */
+	__u32 attempts;		/* out: calls of alloc_contig_range() */
+	__s32 error;		/* out: what the last returned, 0 or -errno */
+	__u64 reserved;
+};
+
+#define MEGA_IOCTL_TYPE 0xB6
+#define MEGA_IOC_INFO _IOWR(MEGA_IOCTL_TYPE, 0, struct mega_info)
+#define MEGA_IOC_SCAN_TASK _IOWR(MEGA_IOCTL_TYPE, 1, struct mega_scan_task)
+#define MEGA_IOC_SCAN_BLOCKS _IOWR(MEGA_IOCTL_TYPE, 2, struct mega_scan_blocks)
+#define MEGA_IOC_COMPACT _IOWR(MEGA_IOCTL_TYPE, 3, struct mega_compact)
+
+#endif /* MEGA_IOCTL_H */

@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Every wrong argument is an errno, and nothing happens. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include "device.h"
+#include "memory.h"
+#include "tap.h"
+
+static int device;
+static int self;
+static char *memory;	/* 2 MiB, every page touched and so accessed */
+static struct mega_region regions[4];
+static struct mega_region_maps maps[4];
+static struct mega_block blocks[4];
+
+#define BAD_POINTER 0x10000ULL	/* nothing is mapped so low */
+
+static struct mega_scan_task good_scan_task(void)
+{
+	struct mega_scan_task request = scan_task_request(self, memory, HUGE, regions, 4);
+
+	request.flags = MEGA_TASK_CLEAR;
+	request.maps = (uintptr_t)maps;
+	return request;
+}
+
+static int accessed_pages(void)
+{
+	struct mega_region region;
+	struct mega_scan_task request = scan_task_request(self, memory, HUGE, &region, 1);
+
+	if (ioctl(device, MEGA_IOC_SCAN_TASK, &request) || request.count != 1)
+		tap_bail("SCAN_TASK");
+	return region.accessed;
+}
+
+/* Runs a request with one member changed, which must fail and clear nothing. */
+#define SCAN_TASK_FAILS(error, change)                                               \
+	do {                                                                         \
+		struct mega_scan_task request = good_scan_task();                    \
+		request.change;                                                      \
+		memset(memory, 1, HUGE);                                             \
+		tap_fails(ioctl(device, MEGA_IOC_SCAN_TASK, &request), error,        \
+			  "SCAN_TASK with %s", #change);                             \
+		tap_equal(accessed_pages(), 512, "and nothing was cleared");         \
+	} while (0)
+
+static void scan_task(void)
+{
+	struct mega_scan_task request;
+	int null = open("/dev/null", O_RDONLY);
+	int path = open("/", O_PATH);
+
+	SCAN_TASK_FAILS(EINVAL, size = 0);
+	SCAN_TASK_FAILS(EINVAL, size = sizeof(request) + 8);
+	SCAN_TASK_FAILS(EINVAL, flags = 1U << 1);
+	SCAN_TASK_FAILS(EINVAL, flags = ~0U);
+	SCAN_TASK_FAILS(EINVAL, reserved = 1);
+	SCAN_TASK_FAILS(EINVAL, capacity = 0);
+	SCAN_TASK_FAILS(EINVAL, capacity = 65537);
+	SCAN_TASK_FAILS(EINVAL, capacity = ~0U);
+	SCAN_TASK_FAILS(EINVAL, start += PAGE);
+	SCAN_TASK_FAILS(EINVAL, length = 0);
+	SCAN_TASK_FAILS(EINVAL, length += 1);
+	SCAN_TASK_FAILS(EINVAL, length = ~(HUGE - 1));
+	SCAN_TASK_FAILS(EINVAL, start = 0xffff800000000000ULL);
+	SCAN_TASK_FAILS(EINVAL, start = -(__u64)HUGE);
+	SCAN_TASK_FAILS(EINVAL, regions += 4);
+	SCAN_TASK_FAILS(EINVAL, maps += 1);
+	SCAN_TASK_FAILS(EFAULT, regions = 0);
+	SCAN_TASK_FAILS(EFAULT, regions = BAD_POINTER);
+	SCAN_TASK_FAILS(EFAULT, maps = BAD_POINTER);
+	SCAN_TASK_FAILS(EFAULT, regions = 0xffff888000000000ULL);
+	SCAN_TASK_FAILS(EFAULT, regions = (uintptr_t)"a constant" & ~7UL);
+	SCAN_TASK_FAILS(EBADF, pidfd = -1);
+	SCAN_TASK_FAILS(EBADF, pidfd = 1 << 20);
+	SCAN_TASK_FAILS(EBADF, pidfd = null);
+	SCAN_TASK_FAILS(EBADF, pidfd = path);
+	SCAN_TASK_FAILS(EBADF, pidfd = device);
+	close(null);
+	close(path);
+
+	tap_fails(ioctl(device, MEGA_IOC_SCAN_TASK, BAD_POINTER), EFAULT,
+		  "SCAN_TASK of a bad pointer");
+	tap_fails(ioctl(device, MEGA_IOC_SCAN_TASK, NULL), EFAULT, "SCAN_TASK of a null pointer");
+	request = good_scan_task();
+	tap_equal(ioctl(device, MEGA_IOC_SCAN_TASK, &request), 0, "SCAN_TASK with none of it succeeds");
+	tap_equal(accessed_pages(), 0, "and clears");
+}
+
+/* A request that cannot be answered must not be carried out. */
+static void read_only_request(void)
+{
+	struct mega_scan_task *request = mmap(NULL, PAGE, PROT_READ | PROT_WRITE,
+					      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	*request = good_scan_task();
+	mprotect(request, PAGE, PROT_READ);
+	forget_translations(memory, HUGE);
+	memset(memory, 1, HUGE);
+	tap_fails(ioctl(device, MEGA_IOC_SCAN_TASK, request), EFAULT,
+		  "SCAN_TASK of a request that cannot be written to");
+	tap_equal(accessed_pages(), 512, "and nothing was cleared");
+	munmap(request, PAGE);
+}
+
+#define SCAN_BLOCKS_FAILS(error, change)                                             \
+	do {                                                                         \
+		struct mega_scan_blocks request = scan_blocks_request(0, blocks, 4); \
+		request.change;                                                      \
+		tap_fails(ioctl(device, MEGA_IOC_SCAN_BLOCKS, &request), error,      \
+			  "SCAN_BLOCKS with %s", #change);                           \
+	} while (0)
+
+static void scan_blocks(void)
+{
+	struct mega_scan_blocks request = scan_blocks_request(0, blocks, 4);
+
+	SCAN_BLOCKS_FAILS(EINVAL, size = 0);
+	SCAN_BLOCKS_FAILS(EINVAL, size = sizeof(request) - 8);
+	SCAN_BLOCKS_FAILS(EINVAL, flags = 2);
+	SCAN_BLOCKS_FAILS(EINVAL, reserved = 1);
+	SCAN_BLOCKS_FAILS(EINVAL, count = 0);
+	SCAN_BLOCKS_FAILS(EINVAL, count = 524289);
+	SCAN_BLOCKS_FAILS(EINVAL, count = ~0U);
+	SCAN_BLOCKS_FAILS(EINVAL, start_frame = 1);
+	SCAN_BLOCKS_FAILS(EINVAL, start_frame = 511);
+	SCAN_BLOCKS_FAILS(EINVAL, start_frame = ~0ULL);
+	SCAN_BLOCKS_FAILS(EINVAL, start_frame = ~511ULL);
+	SCAN_BLOCKS_FAILS(EINVAL, start_frame = 1ULL << 52);
+	SCAN_BLOCKS_FAILS(EINVAL, blocks += 1);
+	SCAN_BLOCKS_FAILS(EFAULT, blocks = 0);
+	SCAN_BLOCKS_FAILS(EFAULT, blocks = BAD_POINTER);
+	SCAN_BLOCKS_FAILS(EFAULT, blocks = 0xffff888000000000ULL);
+	tap_fails(ioctl(device, MEGA_IOC_SCAN_BLOCKS, BAD_POINTER), EFAULT,
+		  "SCAN_BLOCKS of a bad pointer");
+	tap_ok(!ioctl(device, MEGA_IOC_SCAN_BLOCKS, &request) && request.done == 4,
+	       "SCAN_BLOCKS with none of it succeeds");
+}
+
+#define COMPACT_FAILS(error, change)                                                  \
+	do {                                                                          \
+		struct mega_compact request = compact_request(1 << 18, 9);            \
+		request.change;                                                       \
+		tap_fails(ioctl(device, MEGA_IOC_COMPACT, &request), error,           \
+			  "COMPACT with %s", #change);                                \
+	} while (0)
+
+static void compact_request_checks(void)
+{
+	struct mega_compact request = compact_request(1 << 18, 9);
+
+	COMPACT_FAILS(EINVAL, size = 0);
+	COMPACT_FAILS(EINVAL, size = sizeof(request) + 1);
+	COMPACT_FAILS(EINVAL, flags = 4);
+	COMPACT_FAILS(EINVAL, flags = ~0U);
+	COMPACT_FAILS(EINVAL, reserved = 1);
+	COMPACT_FAILS(EINVAL, order = 0);
+	COMPACT_FAILS(EINVAL, order = 8);
+	COMPACT_FAILS(EINVAL, order = 19);
+	COMPACT_FAILS(EINVAL, order = 64);
+	COMPACT_FAILS(EINVAL, order = ~0U);
+	COMPACT_FAILS(EINVAL, frame = 1);
+	COMPACT_FAILS(EINVAL, frame = 256);
+	COMPACT_FAILS(EINVAL, frame = ~511ULL);
+	COMPACT_FAILS(ENXIO, frame = (end_frame(device) | 511) + 1);
+	COMPACT_FAILS(ENXIO, frame = 1ULL << 40);
+	request.order = 10;
+	request.frame = 512;
+	tap_fails(ioctl(device, MEGA_IOC_COMPACT, &request), EINVAL,
+		  "COMPACT of a frame not aligned to its order");
+	request = compact_request(0, 18);
+	tap_fails(ioctl(device, MEGA_IOC_COMPACT, &request), ENXIO,
+		  "COMPACT of a range in two zones");
+	tap_fails(ioctl(device, MEGA_IOC_COMPACT, BAD_POINTER), EFAULT, "COMPACT of a bad pointer");
+}
+
+static void info(void)
+{
+	struct mega_info request = info_request();
+
+	request.size--;
+	tap_fails(ioctl(device, MEGA_IOC_INFO, &request), EINVAL, "INFO of another size");
+	request = info_request();
+	request.reserved = 1;
+	tap_fails(ioctl(device, MEGA_IOC_INFO, &request), EINVAL, "INFO with reserved = 1");
+	request = info_request();
+	request.reserved2[1] = 1;
+	tap_fails(ioctl(device, MEGA_IOC_INFO, &request), EINVAL, "INFO with reserved2 = 1");
+	tap_fails(ioctl(device, MEGA_IOC_INFO, BAD_POINTER), EFAULT, "INFO of a bad pointer");
+	tap_fails(ioctl(device, _IOWR(MEGA_IOCTL_TYPE, 0, struct mega_compact), &request), ENOTTY,
+		  "INFO's number with another size is no request");
+	tap_fails(ioctl(device, _IO(MEGA_IOCTL_TYPE, 4), 0), ENOTTY, "number 4 is no request");
+	tap_fails(ioctl(device, 0, 0), ENOTTY, "0 is no request");
+	tap_fails(ioctl(device, FIONREAD, &request), ENOTTY, "FIONREAD is no request");
+}
+
+static void other_calls(void)
+{
+	char byte;
+
+	tap_fails(read(device, &byte, 1), EINVAL, "the device cannot be read");
+	tap_fails(write(device, &byte, 1), EINVAL, "nor written");
+	tap_fails(lseek(device, 0, SEEK_SET), ESPIPE, "nor sought in");
+	tap_ok(mmap(NULL, PAGE, PROT_READ, MAP_SHARED, device, 0) == MAP_FAILED, "nor mapped");
+}
+
+/* The exit status of a child without privilege says what it was refused. */
+static void unprivileged(void)
+{
+	pid_t child;
+	int status;
+
+	child = fork();
+	if (!child) {
+		struct mega_info info = info_request();
+		struct mega_scan_task task = good_scan_task();
+		struct mega_scan_blocks scan = scan_blocks_request(0, blocks, 4);
+		struct mega_compact request = compact_request(1 << 18, 9);
+		int allowed = 0;
+
+		if (setgid(1) || setuid(1))
+			_exit(255);
+		allowed |= open(MEGA_DEVICE, O_RDWR) >= 0 || errno != EACCES;
+		/* The descriptor was opened by root and inherited. */
+		allowed |= (!ioctl(device, MEGA_IOC_INFO, &info) || errno != EPERM) << 1;
+		allowed |= (!ioctl(device, MEGA_IOC_SCAN_TASK, &task) || errno != EPERM) << 2;
+		allowed |= (!ioctl(device, MEGA_IOC_SCAN_BLOCKS, &scan) || errno != EPERM) << 3;
+		allowed |= (!ioctl(device, MEGA_IOC_COMPACT, &request) || errno != EPERM) << 4;
+		allowed |= (!ioctl(device, 0, 0) || errno != EPERM) << 5;
+		_exit(allowed);
+	}
+	waitpid(child, &status, 0);
+	tap_ok(WIFEXITED(status) && WEXITSTATUS(status) == 0,
+	       "without privilege: EACCES at open, EPERM at every request on root's descriptor");
+	if (WEXITSTATUS(status))
+		tap_note("bits of what was allowed: 0x%x", WEXITSTATUS(status));
+}
+
+int main(void)
+{
+	device = device_open();
+	self = pidfd_of(getpid());
+	memory = map_aligned(HUGE);
+	memset(memory, 1, HUGE);
+	info();
+	scan_task();
+	read_only_request();
+	scan_blocks();
+	compact_request_checks();
+	other_calls();
+	unprivileged();
+	return tap_end();
+}

@@ -1,0 +1,290 @@
+// SPDX-License-Identifier: GPL-2.0
+/* COMPACT on blocks whose contents are known: emptied, or left alone, and why. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+#include "device.h"
+#include "memory.h"
+#include "tap.h"
+
+static int device;
+
+/* Blocks of a sparse program, one by one: nearly all can be emptied. */
+static void sparse_blocks(void)
+{
+	struct sparse sparse = sparse_make(memory_available() / 3 & ~(HUGE - 1), 8, 1);
+	unsigned int done = 0, tried = 0, counted = 0;
+	struct mega_compact request;
+	size_t from = 0;
+	uint64_t frame;
+
+	while (tried < 32 && (frame = sparse_block(&sparse, device, 30, &from))) {
+		request = compact(device, frame, 9, 0);
+		tried++;
+		done += request.stop == MEGA_STOP_DONE;
+		counted += request.stop == MEGA_STOP_DONE &&
+			   request.migrated + 64 >= request.occupied &&
+			   request.isolated >= request.migrated && request.scanned >= 512;
+		if (tried == 1 || request.stop != MEGA_STOP_DONE)
+			compact_note(&request);
+	}
+	tap_equal(tried, 32, "a sparse program leaves blocks that could be emptied");
+	tap_ok(done >= 31, "and they are emptied");
+	tap_equal(counted, done, "with what was scanned, isolated and migrated");
+	tap_equal(sparse_wrong(&sparse), 0, "no byte of the program changed");
+	tap_note("%u of %u emptied", done, tried);
+	sparse_free(&sparse);
+}
+
+static void dry_run(void)
+{
+	struct sparse sparse = sparse_make(64 * HUGE, 8, 2);
+	size_t from = 0;
+	uint64_t frame = sparse_block(&sparse, device, 30, &from);
+	struct mega_compact request = compact(device, frame, 9, MEGA_COMPACT_DRY_RUN);
+
+	tap_ok(frame && request.stop == MEGA_STOP_WOULD && request.occupied >= 30,
+	       "a dry run says that it would");
+	tap_ok(!request.attempts && !request.migrated && !request.scanned, "and moves nothing");
+	request = compact(device, frame, 9, 0);
+	tap_equal(request.stop, MEGA_STOP_DONE, "then it does");
+	request = compact(device, frame, 9, 0);
+	tap_ok(request.stop == MEGA_STOP_ALREADY_FREE || request.occupied < 64,
+	       "a block just emptied is free, or nearly");
+	tap_equal(sparse_wrong(&sparse), 0, "no byte changed");
+	sparse_free(&sparse);
+}
+
+/* The largest aligned range of memory that a dry run says could be emptied. */
+static struct mega_compact largest_range(uint32_t flags)
+{
+	struct mega_compact request = { 0 };
+	uint64_t end = end_frame(device);
+
+	for (uint32_t order = 18; order > 9; order--) {
+		for (uint64_t frame = 0; frame + (1ULL << order) <= end; frame += 1ULL << order) {
+			request = compact_request(frame, order);
+			request.flags = flags | MEGA_COMPACT_DRY_RUN;
+			if (!ioctl(device, MEGA_IOC_COMPACT, &request) &&
+			    request.stop == MEGA_STOP_WOULD)
+				return request;
+		}
+	}
+	return request;
+}
+
+static void large_range(void)
+{
+	struct sparse sparse = sparse_make(memory_available() / 3 & ~(HUGE - 1), 4, 3);
+	struct mega_compact found = largest_range(MEGA_COMPACT_MOVE_HUGE);
+	struct mega_compact request;
+
+	if (!tap_equal(found.stop, MEGA_STOP_WOULD, "there is a large range that could be emptied"))
+		return;
+	request = compact(device, found.frame, found.order, MEGA_COMPACT_MOVE_HUGE);
+	compact_note(&request);
+	tap_equal(request.stop, MEGA_STOP_DONE, "it is emptied in one call");
+	tap_ok(request.migrated <= request.occupied + 64, "no page is moved twice");
+	tap_equal(sparse_wrong(&sparse), 0, "no byte changed");
+	sparse_free(&sparse);
+}
+
+static void huge_page(void)
+{
+	char *memory = map_aligned(HUGE);
+	struct mega_compact request;
+	unsigned int wrong = 0;
+	uint64_t frame;
+
+	madvise(memory, HUGE, MADV_HUGEPAGE);
+	for (size_t at = 0; at < HUGE; at += PAGE)
+		page_fill(memory + at, 4);
+	if (madvise(memory, HUGE, MADV_COLLAPSE)) {
+		tap_skip("a huge page", "the kernel did not give one");
+		return;
+	}
+	frame = frame_of(memory);
+	request = compact(device, frame, 9, 0);
+	tap_equal(request.stop, MEGA_STOP_HUGE, "a huge page is left alone");
+	tap_equal(request.blocker, frame, "and named");
+	tap_equal(frame_of(memory), frame, "and has not moved");
+	request = compact(device, frame, 9, MEGA_COMPACT_MOVE_HUGE);
+	compact_note(&request);
+	tap_equal(request.stop, MEGA_STOP_DONE, "unless it is to be moved");
+	tap_ok(frame_of(memory) != frame, "then it has");
+	for (size_t at = 0; at < HUGE; at += PAGE)
+		wrong += !page_right(memory + at, 4);
+	tap_equal(wrong, 0, "with every byte");
+	munmap(memory, HUGE);
+}
+
+/* Low memory has the kernel's image in it. */
+static void unmovable(void)
+{
+	struct mega_compact request = { 0 };
+	unsigned int unmovable = 0, touched = 0;
+
+	for (uint64_t frame = 0; frame < 1 << 15; frame += 512) {
+		request = compact_request(frame, 9);
+		if (ioctl(device, MEGA_IOC_COMPACT, &request))
+			continue;
+		if (request.stop != MEGA_STOP_UNMOVABLE)
+			continue;
+		unmovable++;
+		touched += request.attempts || request.isolated || request.migrated;
+	}
+	tap_ok(unmovable > 8, "the kernel's own blocks are unmovable");
+	tap_equal(touched, 0, "and are not touched");
+}
+
+/* ---- Two at once ------------------------------------------------------- */
+
+struct caller {
+	struct sparse *sparse;
+	unsigned int backwards;
+	unsigned int done;
+	unsigned int strange;
+};
+
+static void *compact_all(void *argument)
+{
+	struct caller *caller = argument;
+	uint64_t end = end_frame(device) / 512 * 512;
+
+	for (uint64_t offset = 512; offset < end; offset += 512) {
+		struct mega_compact request =
+			compact_request(caller->backwards ? end - offset : offset, 9);
+
+		if (ioctl(device, MEGA_IOC_COMPACT, &request)) {
+			caller->strange += errno != ENXIO;
+			continue;
+		}
+		caller->done += request.stop == MEGA_STOP_DONE;
+		caller->strange += request.stop == MEGA_STOP_WOULD ||
+				   request.stop == MEGA_STOP_SIGNAL;
+	}
+	return NULL;
+}
+
+static void two_callers(void)
+{
+	struct sparse sparse = sparse_make(memory_available() / 4 & ~(HUGE - 1), 16, 5);
+	struct caller callers[2] = { { .sparse = &sparse }, { .sparse = &sparse, .backwards = 1 } };
+	pthread_t threads[2];
+
+	for (int i = 0; i < 2; i++)
+		pthread_create(&threads[i], NULL, compact_all, &callers[i]);
+	for (int i = 0; i < 2; i++)
+		pthread_join(threads[i], NULL);
+	tap_ok(callers[0].done + callers[1].done > 0 && !callers[0].strange && !callers[1].strange,
+	       "two callers over all memory at once, from both ends");
+	tap_equal(sparse_wrong(&sparse), 0, "no byte changed");
+	tap_note("%u and %u blocks emptied", callers[0].done, callers[1].done);
+	sparse_free(&sparse);
+}
+
+/* ---- While others allocate --------------------------------------------- */
+
+static volatile bool stop_allocating;
+
+/* Maps, writes, checks and unmaps memory until told to stop. */
+static void *allocate(void *argument)
+{
+	unsigned long *wrong = argument;
+
+	while (!stop_allocating) {
+		char *memory = map_aligned(16 * HUGE);
+
+		for (size_t at = 0; at < 16 * HUGE; at += PAGE)
+			page_fill(memory + at, 6);
+		for (size_t at = 0; at < 16 * HUGE; at += PAGE)
+			*wrong += !page_right(memory + at, 6);
+		munmap(memory, 16 * HUGE);
+	}
+	return NULL;
+}
+
+static void being_allocated_from(void)
+{
+	struct sparse sparse = sparse_make(memory_available() / 4 & ~(HUGE - 1), 16, 7);
+	struct caller caller = { .sparse = &sparse };
+	unsigned long wrong = 0;
+	pthread_t thread;
+
+	stop_allocating = false;
+	pthread_create(&thread, NULL, allocate, &wrong);
+	compact_all(&caller);
+	stop_allocating = true;
+	pthread_join(thread, NULL);
+	tap_ok(caller.done > 0 && !caller.strange, "blocks are emptied while others allocate from them");
+	tap_equal(wrong, 0, "no byte of what is allocated meanwhile changes");
+	tap_equal(sparse_wrong(&sparse), 0, "nor of what is moved");
+	tap_note("%u blocks emptied", caller.done);
+	sparse_free(&sparse);
+}
+
+/* ---- Signals ----------------------------------------------------------- */
+
+static double seconds(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return now.tv_sec + now.tv_nsec * 1e-9;
+}
+
+/* Kills a caller in the middle of compacting all memory, again and again. */
+static void fatal_signal(void)
+{
+	struct sparse sparse = sparse_make(memory_available() / 4 & ~(HUGE - 1), 4, 8);
+	unsigned int killed = 0;
+	double longest = 0;
+
+	for (unsigned int round = 0; round < 20; round++) {
+		pid_t child = fork();
+		double begin;
+		int status;
+
+		if (!child) {
+			for (;;) {
+				struct mega_compact range = largest_range(MEGA_COMPACT_MOVE_HUGE);
+
+				range.flags = MEGA_COMPACT_MOVE_HUGE;
+				ioctl(device, MEGA_IOC_COMPACT, &range);
+			}
+		}
+		usleep(5000 + round * 7000);
+		begin = seconds();
+		kill(child, SIGKILL);
+		waitpid(child, &status, 0);
+		longest = seconds() - begin > longest ? seconds() - begin : longest;
+		killed += WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
+	}
+	tap_equal(killed, 20, "a fatal signal ends a caller");
+	tap_note("the longest took %.0f ms", longest * 1e3);
+	tap_equal(sparse_wrong(&sparse), 0, "no byte changed");
+	sparse_free(&sparse);
+}
+
+int main(void)
+{
+	device = device_open();
+	sparse_blocks();
+	dry_run();
+	large_range();
+	huge_page();
+	unmovable();
+	two_callers();
+	being_allocated_from();
+	fatal_signal();
+	return tap_end();
+}

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: GPL-2.0
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#include "device.h"
+#include "tap.h"
+
+int device_open(void)
+{
+	int device = open(MEGA_DEVICE, O_RDWR | O_CLOEXEC);
+
+	if (device < 0)
+		tap_bail("open " MEGA_DEVICE);
+	return device;
+}
+
+int pidfd_of(pid_t pid)
+{
+	return syscall(SYS_pidfd_open, pid, 0);
+}
+
+struct mega_info info_request(void)
+{
+	return (struct mega_info){ .size = sizeof(struct mega_info) };
+}
+
+struct mega_scan_task scan_task_request(int pidfd, const void *start, size_t length,
+					struct mega_region *regions, uint32_t capacity)
+{
+	return (struct mega_scan_task){
+		.size = sizeof(struct mega_scan_task),
+		.pidfd = pidfd,
+		.start = (uintptr_t)start,
+		.length = length,
+		.regions = (uintptr_t)regions,
+		.capacity = capacity,
+	};
+}
+
+struct mega_scan_blocks scan_blocks_request(uint64_t start_frame, struct mega_block *blocks,
+					    uint32_t count)
+{
+	return (struct mega_scan_blocks){
+		.size = sizeof(struct mega_scan_blocks),
+		.start_frame = start_frame,
+		.blocks = (uintptr_t)blocks,
+		.count = count,
+	};
+}
+
+struct mega_compact compact_request(uint64_t frame, uint32_t order)
+{
+	return (struct mega_compact){
+		.size = sizeof(struct mega_compact),
+		.frame = frame,
+		.order = order,
+	};
+}
+
+struct mega_compact compact(int device, uint64_t frame, uint32_t order, uint32_t flags)
+{
+	struct mega_compact request = compact_request(frame, order);
+
+	request.flags = flags;
+	if (ioctl(device, MEGA_IOC_COMPACT, &request))
+		tap_bail("COMPACT of frame 0x%lx", frame);
+	return request;
+}
+
+void compact_note(const struct mega_compact *request)
+{
+	tap_note("frame 0x%llx order %u: %s (error %d, blocker 0x%llx), occupied %llu, scanned %llu, isolated %llu, migrated %llu, failed %llu, %u attempts, %llu us",
+		 request->frame, request->order, stop_name(request->stop), request->error,
+		 request->blocker, request->occupied, request->scanned, request->isolated,
+		 request->migrated, request->failed, request->attempts,
+		 request->nanoseconds / 1000);
+}
+
+const char *stop_name(uint32_t stop)
+{
+	static const char *const names[] = {
+		"done", "already free", "unmovable", "pinned", "busy", "no memory",
+		"huge", "signal", "would",
+	};
+
+	return stop < sizeof(names) / sizeof(*names) ? names[stop] : "?";
+}
+
+static uint64_t read_u64(const char *path, uint64_t index)
+{
+	uint64_t value = 0;
+	int file = open(path, O_RDONLY | O_CLOEXEC);
+
+	if (file < 0 || pread(file, &value, sizeof(value), index * sizeof(value)) < 0)
+		tap_bail("read %s", path);
+	close(file);
+	return value;
+}
+
+uint64_t frame_of(const void *address)
+{
+	uint64_t entry = read_u64("/proc/self/pagemap", (uintptr_t)address / PAGE);
+
+	return entry >> 63 ? entry & ((1ULL << 55) - 1) : 0;
+}
+
+uint64_t flags_of(uint64_t frame)
+{
+	return read_u64("/proc/kpageflags", frame);
+}
+
+uint64_t end_frame(int device)
+{
+	struct mega_info info = info_request();
+
+	if (ioctl(device, MEGA_IOC_INFO, &info))
+		tap_bail("INFO");
+	return info.end_frame;
+}
+
+char *map_aligned(size_t length)
+{
+	char *memory = mmap(NULL, length + HUGE, PROT_READ | PROT_WRITE,
+			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	char *aligned;
+
+	if (memory == MAP_FAILED)
+		tap_bail("mmap of %zu bytes", length + HUGE);
+	aligned = (char *)(((uintptr_t)memory + HUGE - 1) & ~(HUGE - 1));
+	if (aligned > memory)
+		munmap(memory, aligned - memory);
+	if (aligned < memory + HUGE)
+		munmap(aligned + length, memory + HUGE - aligned);
+	if (madvise(aligned, length, MADV_NOHUGEPAGE))
+		tap_bail("MADV_NOHUGEPAGE");
+	return aligned;
+}
+
+bool write_file(const char *path, const char *value)
+{
+	int file = open(path, O_WRONLY | O_CLOEXEC);
+	bool done;
+
+	if (file < 0)
+		return false;
+	done = dprintf(file, "%s\n", value) > 0;
+	return !close(file) && done;
+}
+
+long read_number(const char *path, long fallback)
+{
+	FILE *file = fopen(path, "re");
+	long value;
+
+	if (!file)
+		return fallback;
+	if (fscanf(file, "%ld", &value) != 1)
+		value = fallback;
+	fclose(file);
+	return value;
+}

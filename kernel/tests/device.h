@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* /dev/mega's requests as functions, and what else the tests ask the kernel. */
+#ifndef DEVICE_H
+#define DEVICE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+#include "../module/mega_ioctl.h"
+
+#define PAGE 4096UL
+#define HUGE (2UL << 20)
+
+#ifndef MADV_COLLAPSE
+#define MADV_COLLAPSE 25
+#endif
+
+/* The device, opened; bails out when it is not there. */
+int device_open(void);
+
+int pidfd_of(pid_t pid);
+
+/* Requests with size filled in and everything else 0. */
+struct mega_info info_request(void);
+struct mega_scan_task scan_task_request(int pidfd, const void *start, size_t length,
+					struct mega_region *regions, uint32_t capacity);
+struct mega_scan_blocks scan_blocks_request(uint64_t start_frame, struct mega_block *blocks,
+					    uint32_t count);
+struct mega_compact compact_request(uint64_t frame, uint32_t order);
+
+/* COMPACT; bails out when the request is refused. */
+struct mega_compact compact(int device, uint64_t frame, uint32_t order, uint32_t flags);
+
+/* Prints what came of it as a remark. */
+void compact_note(const struct mega_compact *request);
+
+/* The name of an enum mega_stop. */
+const char *stop_name(uint32_t stop);
+
+/* The frame that maps address in this process, 0 for none. */
+uint64_t frame_of(const void *address);
+
+/* /proc/kpageflags of one frame; KPF_* are in linux/kernel-page-flags.h. */
+uint64_t flags_of(uint64_t frame);
+
+/* One past the last frame of memory, as INFO says. */
+uint64_t end_frame(int device);
+
+/* Anonymous memory at a multiple of 2 MiB, never huge by itself. */
+char *map_aligned(size_t length);
+
+/* Writes value and a line end to a file, such as in /sys. False on an error. */
+bool write_file(const char *path, const char *value);
+
+/* The first number in a file, or fallback. */
+long read_number(const char *path, long fallback);
+
+#endif /* DEVICE_H */

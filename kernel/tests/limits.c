@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: GPL-2.0
+/* COMPACT where there is no room: a cgroup at its limit, memory or a node full. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/mempolicy.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include "device.h"
+#include "memory.h"
+#include "tap.h"
+
+static int device;
+
+/* ---- A memory cgroup at its limit -------------------------------------- */
+
+#define GROUPS "/sys/fs/cgroup/"
+#define GROUP GROUPS "mega-test/"
+
+/* The value of a key in a flat keyed cgroup file. */
+static long keyed(const char *path, const char *key)
+{
+	FILE *file = fopen(path, "re");
+	long value = -1;
+	char name[64];
+	long number;
+
+	while (file && fscanf(file, "%63s %ld", name, &number) == 2)
+		if (!strcmp(name, key))
+			value = number;
+	if (file)
+		fclose(file);
+	return value;
+}
+
+/* In a child of the group, full to its limit: how many blocks were emptied. */
+static int compact_in_group(void)
+{
+	struct sparse sparse;
+	unsigned int done = 0;
+	size_t from = 0;
+	uint64_t frame;
+	char *rest;
+	char pid[16];
+
+	snprintf(pid, sizeof(pid), "%d", getpid());
+	if (!write_file(GROUP "cgroup.procs", pid))
+		return 255;
+	sparse = sparse_make(40 * HUGE, 8, 31);
+	/* Fills what is left of 96 MiB up to 1 MiB below it: no room for a copy. */
+	rest = map_aligned(64 * HUGE);
+	for (size_t at = 0; at < 64 * HUGE; at += PAGE) {
+		if (read_number(GROUP "memory.current", 0) > (95L << 20))
+			break;
+		rest[at] = 1;
+	}
+	while (done < 4 && (frame = sparse_block(&sparse, device, 16, &from)))
+		done += compact(device, frame, 9, 0).stop == MEGA_STOP_DONE;
+	return sparse_wrong(&sparse) ? 254 : (int)done;
+}
+
+static void group_at_its_limit(void)
+{
+	pid_t child;
+	int status;
+
+	write_file(GROUPS "cgroup.subtree_control", "+memory");
+	if (mkdir(GROUP, 0755) && errno != EEXIST) {
+		tap_skip("a memory cgroup at its limit", "there is no cgroup2");
+		return;
+	}
+	if (!write_file(GROUP "memory.max", "100663296")) {
+		rmdir(GROUP);
+		tap_skip("a memory cgroup at its limit", "there is no memory controller");
+		return;
+	}
+	child = fork();
+	if (!child)
+		_exit(compact_in_group());
+	waitpid(child, &status, 0);
+	tap_ok(WIFEXITED(status) && WEXITSTATUS(status) == 4,
+	       "blocks of a cgroup at its limit are emptied, every byte in place");
+	tap_equal(keyed(GROUP "memory.events", "oom_kill"), 0, "and nobody in it is killed");
+	tap_note("status 0x%x, at the limit %ld times", status, keyed(GROUP "memory.events", "max"));
+	rmdir(GROUP);
+}
+
+/* ---- No free memory ---------------------------------------------------- */
+
+static bool has_second_node(void)
+{
+	return !access("/sys/devices/system/node/node1/meminfo", F_OK);
+}
+
+/*
+ * Bytes that an allocation may take from a node before reclaim starts: what is
+ * free above the low watermarks, ZONE_DMA aside.
+ */
+static size_t room(int node)
+{
+	FILE *file = fopen("/proc/zoneinfo", "re");
+	long pages = 0, free = 0, value;
+	bool counts = false;
+	char line[128], zone[16];
+	int of;
+
+	if (!file)
+		tap_bail("open /proc/zoneinfo");
+	while (fgets(line, sizeof(line), file)) {
+		if (sscanf(line, "Node %d, zone %15s", &of, zone) == 2)
+			counts = of == node && strcmp(zone, "DMA");
+		else if (sscanf(line, " pages free %ld", &value) == 1)
+			free = value;
+		else if (counts && sscanf(line, " low %ld", &value) == 1)
+			pages += free > value ? free - value : 0;
+	}
+	fclose(file);
+	return pages * PAGE;
+}
+
+static void bind_to(int node)
+{
+	unsigned long mask = 1UL << node;
+
+	if (syscall(SYS_set_mempolicy, MPOL_BIND, &mask, 64))
+		tap_bail("set_mempolicy");
+}
+
+/* A child that takes a node's memory until room is `left` bytes, and keeps it. */
+static pid_t fill(int node, size_t left)
+{
+	int ready[2];
+	pid_t child;
+	char byte;
+
+	if (pipe(ready))
+		tap_bail("pipe");
+	child = fork();
+	if (!child) {
+		char *memory = map_aligned(1UL << 32);
+
+		write_file("/proc/self/oom_score_adj", "1000");
+		bind_to(node);
+		for (size_t at = 0; at < 1UL << 32 && room(node) > left; at += 16 * PAGE)
+			for (size_t page = 0; page < 16; page++)
+				page_fill(memory + at + page * PAGE, 32);
+		if (write(ready[1], "", 1) != 1)
+			_exit(1);
+		pause();
+		_exit(0);
+	}
+	close(ready[1]);
+	if (read(ready[0], &byte, 1) != 1)
+		tap_note("the child that fills node %d was killed", node);
+	close(ready[0]);
+	return child;
+}
+
+static void end(pid_t child)
+{
+	kill(child, SIGKILL);
+	waitpid(child, NULL, 0);
+}
+
+/* Counts of stops, over blocks of a sparse program while memory is full. */
+static void compact_while_full(struct sparse *sparse, unsigned int stops[16])
+{
+	uint64_t end_of_memory = end_frame(device);
+	unsigned int tried = 0;
+
+	memset(stops, 0, 16 * sizeof(*stops));
+	for (uint64_t frame = 512; frame + 512 <= end_of_memory && tried < 64; frame += 512) {
+		struct mega_compact request = compact_request(frame, 9);
+
+		if (!sparse_page_in(sparse, frame) || ioctl(device, MEGA_IOC_COMPACT, &request))
+			continue;
+		tried++;
+		stops[request.stop & 15]++;
+	}
+}
+
+/* One node: there is no room anywhere. */
+static void memory_full(void)
+{
+	struct sparse sparse = sparse_make(16 * HUGE, 2, 33);
+	pid_t child = fill(0, 64 * PAGE);
+	unsigned int stops[16];
+
+	compact_while_full(&sparse, stops);
+	tap_ok(stops[MEGA_STOP_NO_MEMORY] > 0, "without free memory COMPACT stops for that");
+	tap_equal(sparse_wrong(&sparse), 0, "no byte changed");
+	tap_note("%u no memory, %u done, %u busy, %u unmovable", stops[MEGA_STOP_NO_MEMORY],
+		 stops[MEGA_STOP_DONE], stops[MEGA_STOP_BUSY], stops[MEGA_STOP_UNMOVABLE]);
+	end(child);
+	sparse_free(&sparse);
+}
+
+/* Two nodes: pages of the full one are moved to the other. */
+static void node_full(void)
+{
+	unsigned int stops[16];
+	struct sparse sparse;
+	pid_t child;
+
+	bind_to(1);
+	sparse = sparse_make(16 * HUGE, 8, 34);
+	syscall(SYS_set_mempolicy, MPOL_DEFAULT, NULL, 0);
+	child = fill(1, 64 * PAGE);
+	compact_while_full(&sparse, stops);
+	tap_ok(stops[MEGA_STOP_DONE] > 0, "blocks of a node without free memory are emptied");
+	tap_equal(sparse_wrong(&sparse), 0, "no byte changed");
+	tap_note("%u no memory, %u done, %u busy, %u unmovable", stops[MEGA_STOP_NO_MEMORY],
+		 stops[MEGA_STOP_DONE], stops[MEGA_STOP_BUSY], stops[MEGA_STOP_UNMOVABLE]);
+	end(child);
+	sparse_free(&sparse);
+}
+
+int main(void)
+{
+	device = device_open();
+	group_at_its_limit();
+	if (has_second_node())
+		node_full();
+	else
+		memory_full();
+	return tap_end();
+}

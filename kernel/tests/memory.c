@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: GPL-2.0
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+#include "device.h"
+#include "memory.h"
+#include "tap.h"
+
+/* splitmix64: every word of a page differs from every other's. */
+static uint64_t mix(uint64_t x)
+{
+	x += 0x9e3779b97f4a7c15ULL;
+	x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ULL;
+	x = (x ^ (x >> 27)) * 0x94d049bb133111ebULL;
+	return x ^ (x >> 31);
+}
+
+static uint64_t first_word(const char *page, uint64_t seed)
+{
+	return mix((uintptr_t)page ^ mix(seed));
+}
+
+void page_fill(char *page, uint64_t seed)
+{
+	uint64_t *words = (uint64_t *)page;
+	uint64_t word = first_word(page, seed);
+
+	for (size_t i = 0; i < PAGE / sizeof(*words); i++)
+		words[i] = word + i;
+}
+
+bool page_right(const char *page, uint64_t seed)
+{
+	const uint64_t *words = (const uint64_t *)page;
+	uint64_t word = first_word(page, seed);
+
+	for (size_t i = 0; i < PAGE / sizeof(*words); i++)
+		if (words[i] != word + i)
+			return false;
+	return true;
+}
+
+void forget_translations(char *memory, size_t length)
+{
+	if (mprotect(memory, length, PROT_NONE) ||
+	    mprotect(memory, length, PROT_READ | PROT_WRITE))
+		tap_bail("mprotect");
+}
+
+struct sparse sparse_make(size_t length, unsigned int every, uint64_t seed)
+{
+	struct sparse sparse = {
+		.memory = map_aligned(length),
+		.length = length,
+		.every = every,
+		.seed = seed,
+	};
+
+	/* All first, so that the kept pages are far apart physically too. */
+	for (size_t at = 0; at < length; at += PAGE)
+		page_fill(sparse.memory + at, seed);
+	for (size_t at = 0; at < length; at += PAGE)
+		if (at / PAGE % every && madvise(sparse.memory + at, PAGE, MADV_DONTNEED))
+			tap_bail("MADV_DONTNEED");
+	return sparse;
+}
+
+size_t sparse_wrong(const struct sparse *sparse)
+{
+	size_t wrong = 0;
+
+	for (size_t at = 0; at < sparse->length; at += PAGE * sparse->every)
+		wrong += !page_right(sparse->memory + at, sparse->seed);
+	return wrong;
+}
+
+void sparse_free(struct sparse *sparse)
+{
+	munmap(sparse->memory, sparse->length);
+	sparse->memory = NULL;
+}
+
+static bool could_be_emptied(int device, uint64_t frame)
+{
+	struct mega_compact request = compact_request(frame, 9);
+
+	request.flags = MEGA_COMPACT_DRY_RUN;
+	if (ioctl(device, MEGA_IOC_COMPACT, &request))
+		return false;
+	return request.stop == MEGA_STOP_WOULD;
+}
+
+uint64_t sparse_block(const struct sparse *sparse, int device, unsigned int pages, size_t *from)
+{
+	size_t blocks = end_frame(device) / MEGA_BLOCK_FRAMES + 1;
+	uint16_t *count = calloc(blocks, sizeof(*count));
+	uint64_t found = 0;
+
+	if (!count)
+		tap_bail("calloc");
+	for (size_t at = 0; at < sparse->length; at += PAGE * sparse->every)
+		count[frame_of(sparse->memory + at) / MEGA_BLOCK_FRAMES]++;
+	for (size_t block = *from + 1; block < blocks && !found; block++) {
+		if (count[block] < pages || !could_be_emptied(device, block * MEGA_BLOCK_FRAMES))
+			continue;
+		found = block * MEGA_BLOCK_FRAMES;
+		*from = block;
+	}
+	free(count);
+	return found;
+}
+
+char *sparse_page_in(const struct sparse *sparse, uint64_t frame)
+{
+	for (size_t at = 0; at < sparse->length; at += PAGE * sparse->every)
+		if (frame_of(sparse->memory + at) / MEGA_BLOCK_FRAMES == frame / MEGA_BLOCK_FRAMES)
+			return sparse->memory + at;
+	return NULL;
+}
+
+size_t memory_available(void)
+{
+	FILE *file = fopen("/proc/meminfo", "re");
+	size_t kilobytes = 0;
+	char line[128];
+
+	while (file && fgets(line, sizeof(line), file))
+		if (sscanf(line, "MemAvailable: %zu", &kilobytes) == 1)
+			break;
+	if (!kilobytes)
+		tap_bail("read MemAvailable");
+	fclose(file);
+	return kilobytes << 10;
+}

@@ -1,0 +1,22 @@
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck shell=bash
+# Sourced: finds the kernel's warnings in a console log.
+
+# check_log CONSOLE: prints every line that matches lib/kernel-warnings and the few after it that explain it, each after
+# the name of the program that ran then (or "boot", "between tests") and a tab.
+check_log() {
+	awk -v patterns="$VM/lib/kernel-warnings" '
+		BEGIN {
+			while ((getline line < patterns) > 0)
+				if (line != "" && line !~ /^#/)
+					pattern = pattern (pattern == "" ? "" : "|") line
+			program = "boot"
+		}
+		{ sub(/\r$/, "") }
+		/mega-vm: begin / { program = substr($0, index($0, "mega-vm: begin ") + 15); following = 0; next }
+		/mega-vm: end / { program = "between tests"; following = 0; next }
+		/mega-vm: / { next }
+		$0 ~ pattern { following = 40 }
+		following > 0 { following--; print program "\t" $0 }
+	' "$1"
+}

@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck shell=bash
+# Sourced after common.sh and package.sh: Debian's unmodified kernels and their headers.
+
+# The metapackages that Debian 12 offers for its cloud kernels; each depends on the newest one.
+stock_suffix() {
+	case $1 in
+	stock-6.12) echo 6.12-cloud-amd64 ;;
+	stock-6.1) echo cloud-amd64 ;;
+	*) die "no stock kernel is called $1; there are stock-6.12 and stock-6.1" ;;
+	esac
+}
+
+# stock_image NAME: prints the folder into which the kernel's package was unpacked (boot/, lib/modules/).
+stock_image() {
+	local suffix package version
+	suffix=$(stock_suffix "$1")
+	package=$(dependency "linux-image-$suffix" '^linux-image-[0-9].*-cloud-amd64$')
+	version=$(candidate "$package")
+	cached "stock/${package}_$version" fetch_image "$package" "$version"
+}
+
+fetch_image() {
+	say "fetching $1 $2"
+	unpack "$3" "$1=$2"
+}
+
+# stock_headers NAME: prints a folder in which `make -C FOLDER M=...` builds a module for that kernel.
+stock_headers() {
+	local suffix package version
+	suffix=$(stock_suffix "$1")
+	package=$(dependency "linux-headers-$suffix" '^linux-headers-[0-9].*-cloud-amd64$')
+	version=$(candidate "$package")
+	echo "$(cached "stock/${package}_$version" fetch_headers "$package" "$version")/usr/src/$package"
+}
+
+fetch_headers() {
+	local package=$1 version=$2 folder=$3 common kbuild destination
+	say "fetching $package $version"
+	common=$(dependency "$package" '^linux-headers-.*-common$')
+	kbuild=$(dependency "$package" '^linux-kbuild-')
+	unpack "$folder" "$package=$version" "$common=$version" "$kbuild=$version"
+	# The headers' Makefile names its common half by the path it would be installed at: name it where it is instead.
+	destination=$MEGA_CACHE/stock/${package}_$version
+	grep -rlI --include=Makefile --include=.kernelvariables "/usr/src/linux-headers-" "$folder/usr/src/$package" |
+		xargs -r sed -i "s|/usr/src/linux-headers-|$destination/usr/src/linux-headers-|g"
+}
