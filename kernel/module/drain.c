@@ -13,6 +13,8 @@
 #include "drain.h"
 
 static DEFINE_PER_CPU(struct work_struct, drain_work);
+/* Of the one caller: too large for a stack where there may be 8,192 CPUs. */
+static cpumask_t queued;
 
 static void drain_this_cpu(struct work_struct *work)
 {
@@ -24,7 +26,6 @@ static void drain_this_cpu(struct work_struct *work)
 
 void mega_drain_lru(void)
 {
-	cpumask_t queued;
 	unsigned int cpu;
 
 	/*

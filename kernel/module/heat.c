@@ -8,24 +8,10 @@
 /* By section number. Entries are added and never taken out until unload. */
 static DEFINE_XARRAY(sections);
 
-static struct mega_block_heat *block_of(struct mega_section_heat *section,
-					unsigned long frame)
+void mega_heat_look_up(struct mega_heat_cursor *cursor, unsigned long section)
 {
-	unsigned long block = frame / MEGA_BLOCK_FRAMES;
-
-	return &section->blocks[block % MEGA_BLOCKS_PER_SECTION];
-}
-
-struct mega_block_heat *mega_heat_find(struct mega_heat_cursor *cursor,
-				       unsigned long frame)
-{
-	unsigned long section = pfn_to_section_nr(frame);
-
-	if (section != cursor->section) {
-		cursor->section = section;
-		cursor->heat = xa_load(&sections, section);
-	}
-	return cursor->heat ? block_of(cursor->heat, frame) : NULL;
+	cursor->section = section;
+	cursor->heat = xa_load(&sections, section);
 }
 
 struct mega_block_heat *mega_heat_get(struct mega_heat_cursor *cursor,
@@ -46,7 +32,7 @@ struct mega_block_heat *mega_heat_get(struct mega_heat_cursor *cursor,
 		return NULL;
 	}
 	cursor->heat = section;
-	return block_of(section, frame);
+	return mega_block_of(section, frame);
 }
 
 void mega_heat_exit(void)

@@ -32,12 +32,29 @@ struct mega_heat_cursor {
 
 #define MEGA_HEAT_CURSOR_INIT { .section = ULONG_MAX }
 
+/* Points the cursor at a section; its heat is NULL where there is none. */
+void mega_heat_look_up(struct mega_heat_cursor *cursor, unsigned long section);
+
+static inline struct mega_block_heat *
+mega_block_of(struct mega_section_heat *section, unsigned long frame)
+{
+	unsigned long block = frame / MEGA_BLOCK_FRAMES;
+
+	return &section->blocks[block % MEGA_BLOCKS_PER_SECTION];
+}
+
 /*
  * The state of the block that frame lies in, or NULL when no scan of blocks
- * has covered its section yet. What it returns lives until the module is unloaded.
+ * has covered its section yet. What it returns lives until the module is
+ * unloaded. Called for every page accessed, so inline.
  */
-struct mega_block_heat *mega_heat_find(struct mega_heat_cursor *cursor,
-				       unsigned long frame);
+static inline struct mega_block_heat *
+mega_heat_find(struct mega_heat_cursor *cursor, unsigned long frame)
+{
+	if (pfn_to_section_nr(frame) != cursor->section)
+		mega_heat_look_up(cursor, pfn_to_section_nr(frame));
+	return cursor->heat ? mega_block_of(cursor->heat, frame) : NULL;
+}
 
 /*
  * The same, but allocates. NULL when there is no memory for it. Callers hold

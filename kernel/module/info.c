@@ -20,13 +20,20 @@ static u64 features(void)
 	return features;
 }
 
+/* By zones with memory: a node's own span may go on where there is none. */
 static u64 end_frame(void)
 {
 	u64 end = 0;
 	int node;
 
-	for_each_online_node(node)
-		end = max_t(u64, end, pgdat_end_pfn(NODE_DATA(node)));
+	for_each_online_node(node) {
+		struct zone *zone = NODE_DATA(node)->node_zones;
+		struct zone *last = zone + MAX_NR_ZONES;
+
+		for (; zone < last; zone++)
+			if (populated_zone(zone))
+				end = max_t(u64, end, zone_end_pfn(zone));
+	}
 	return end;
 }
 

@@ -61,7 +61,7 @@ struct mega_info {
 	__u32 size;
 	__u32 version;		/* out: MEGA_INTERFACE_VERSION */
 	__u64 features;		/* out: MEGA_FEATURE_* */
-	__u64 end_frame;	/* out: one past the last frame of any node */
+	__u64 end_frame;	/* out: one past the last frame of any zone */
 	__u32 max_regions;	/* out: largest mega_scan_task.capacity */
 	__u32 max_blocks;	/* out: largest mega_scan_blocks.count */
 	__u32 min_order;	/* out: smallest mega_compact.order */

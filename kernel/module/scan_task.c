@@ -182,8 +182,6 @@ static int scan(struct mega_scan_task *request)
 		return -ENOMEM;
 	}
 
-	request->next = request->start;
-	request->count = 0;
 	request->result = mm_has_notifiers(walk.mm) ?
 				  MEGA_TASK_SECONDARY_NOT_SEEN : 0;
 	error = scan_all(request, &walk, piece);
@@ -194,6 +192,15 @@ static int scan(struct mega_scan_task *request)
 	/* Never tear down an exiting process's memory on our caller's time. */
 	mmput_async(walk.mm);
 	return error;
+}
+
+static void clear_results(struct mega_scan_task *request)
+{
+	request->next = request->start;
+	request->tables = 0;
+	request->cleared = 0;
+	request->count = 0;
+	request->result = 0;
 }
 
 long mega_ioctl_scan_task(void __user *argument)
@@ -209,6 +216,7 @@ long mega_ioctl_scan_task(void __user *argument)
 		return error;
 	if (fault_in_safe_writeable(argument, sizeof(request)))
 		return -EFAULT;
+	clear_results(&request);
 
 	begin = ktime_get_ns();
 	error = scan(&request);

@@ -46,6 +46,7 @@ struct part {
 	unsigned int end;
 };
 
+/* Of a PMD or PUD entry whose lock is held. */
 static bool entry_accessed(unsigned long *entry, bool clear)
 {
 	if (!(READ_ONCE(*entry) & _PAGE_ACCESSED))
@@ -76,22 +77,9 @@ static void note_frame(struct mega_walk *walk, unsigned long frame)
 		set_bit(index, heat->accessed);
 }
 
-static void read_pte(struct mega_walk *walk, pte_t *entry, unsigned int index)
+/* What the Accessed bit that was just cleared in pte is about. */
+static void note_cleared(struct mega_walk *walk, pte_t pte)
 {
-	pte_t pte = ptep_get(entry);
-
-	if (!pte_present(pte))
-		return;
-	if (is_zero_pfn(pte_pfn(pte))) {
-		walk->region.flags |= MEGA_REGION_ZERO_PAGE;
-		return;
-	}
-	__set_bit(index, walk->mapped);
-	if (!pte_young(pte) || !entry_accessed(&entry->pte, walk->clear))
-		return;
-	__set_bit(index, walk->accessed);
-	if (!walk->clear)
-		return;
 	walk->cleared++;
 	if (pte_special(pte) || pte_devmap(pte))
 		return;
@@ -99,11 +87,48 @@ static void read_pte(struct mega_walk *walk, pte_t *entry, unsigned int index)
 	note_frame(walk, pte_pfn(pte));
 }
 
+/*
+ * The entries first to end of one word of the maps. This is where a scan spends
+ * its time: the bits are gathered in registers.
+ */
+static void read_word(struct mega_walk *walk, pte_t *table, unsigned int first,
+		      unsigned int end)
+{
+	unsigned long zero_frame = my_zero_pfn(0);
+	unsigned long accessed = 0;
+	unsigned long mapped = 0;
+	unsigned int index;
+
+	for (index = first; index < end; index++) {
+		pte_t pte = ptep_get(table + index);
+		unsigned long bit = BIT_MASK(index);
+
+		if (!pte_present(pte))
+			continue;
+		if (unlikely(pte_pfn(pte) == zero_frame)) {
+			walk->region.flags |= MEGA_REGION_ZERO_PAGE;
+			continue;
+		}
+		mapped |= bit;
+		if (!pte_young(pte))
+			continue;
+		accessed |= bit;
+		if (!walk->clear)
+			continue;
+		/* Under the table's lock nobody else clears it. */
+		clear_bit(_PAGE_BIT_ACCESSED, (unsigned long *)&table[index].pte);
+		note_cleared(walk, pte);
+	}
+	walk->mapped[BIT_WORD(first)] |= mapped;
+	walk->accessed[BIT_WORD(first)] |= accessed;
+}
+
 /* False when the entry is not a PTE table any more. See 2. above. */
 static bool read_table(struct mega_walk *walk, pmd_t *entry, pmd_t pmd,
 		       struct part part)
 {
 	unsigned int index;
+	unsigned int next;
 	pte_t *table;
 	spinlock_t *lock; /* the table's own */
 
@@ -116,8 +141,10 @@ static bool read_table(struct mega_walk *walk, pmd_t *entry, pmd_t pmd,
 		return false;
 	}
 	table = (pte_t *)pmd_page_vaddr(pmd);
-	for (index = part.first; index < part.end; index++)
-		read_pte(walk, table + index, index);
+	for (index = part.first; index < part.end; index = next) {
+		next = min(ALIGN(index + 1, BITS_PER_LONG), part.end);
+		read_word(walk, table, index, next);
+	}
 	spin_unlock(lock);
 	rcu_read_unlock();
 
@@ -127,18 +154,20 @@ static bool read_table(struct mega_walk *walk, pmd_t *entry, pmd_t pmd,
 
 /* ---- Huge and giant pages ---------------------------------------------- */
 
-static void note_block(struct mega_walk *walk, unsigned long frame)
+/* The Accessed bit of the block at frame was cleared. */
+static void note_huge(struct mega_walk *walk, unsigned long frame)
 {
 	struct mega_block_heat *heat = mega_heat_find(&walk->heat, frame);
 	unsigned int word;
 
+	keep_young(page_folio(pfn_to_page(frame)));
 	if (!heat)
 		return;
 	for (word = 0; word < ARRAY_SIZE(heat->accessed); word++)
 		xchg(&heat->accessed[word], ~0UL);
 }
 
-/* A leaf maps the whole of part by the page that starts at frame. */
+/* One entry maps the whole of part. */
 static void note_leaf(struct mega_walk *walk, struct part part, bool accessed)
 {
 	bitmap_set(walk->mapped, part.first, part.end - part.first);
@@ -175,10 +204,8 @@ static void read_pmd_leaf(struct mega_walk *walk, struct vm_area_struct *vma,
 	if (!accessed || !walk->clear)
 		return;
 	walk->cleared++;
-	if (folio) {
-		keep_young(folio);
-		note_block(walk, pmd_pfn(pmd));
-	}
+	if (folio)
+		note_huge(walk, pmd_pfn(pmd));
 }
 
 /* False when it is not a huge page any more. See 3. above. */
@@ -217,8 +244,8 @@ static bool read_pud(struct mega_walk *walk, pud_t *entry,
 		if (accessed && walk->clear) {
 			walk->cleared += last;
 			if (!pud_devmap(pud))
-				note_block(walk, pud_pfn(pud) +
-					   PHYS_PFN(address & ~PUD_MASK));
+				note_huge(walk, pud_pfn(pud) +
+					  PHYS_PFN(address & ~PUD_MASK));
 		}
 	}
 	spin_unlock(lock);

@@ -92,27 +92,39 @@ const char *stop_name(uint32_t stop)
 	return stop < sizeof(names) / sizeof(*names) ? names[stop] : "?";
 }
 
-static uint64_t read_u64(const char *path, uint64_t index)
+/* Opens the file again after a fork: /proc/self is then another. */
+struct words {
+	const char *path;
+	pid_t reader;
+	int file;
+};
+
+static uint64_t read_word(struct words *words, uint64_t index)
 {
 	uint64_t value = 0;
-	int file = open(path, O_RDONLY | O_CLOEXEC);
 
-	if (file < 0 || pread(file, &value, sizeof(value), index * sizeof(value)) < 0)
-		tap_bail("read %s", path);
-	close(file);
+	if (words->reader != getpid()) {
+		words->file = open(words->path, O_RDONLY | O_CLOEXEC);
+		words->reader = getpid();
+	}
+	if (pread(words->file, &value, sizeof(value), index * sizeof(value)) < 0)
+		tap_bail("read %s", words->path);
 	return value;
 }
 
 uint64_t frame_of(const void *address)
 {
-	uint64_t entry = read_u64("/proc/self/pagemap", (uintptr_t)address / PAGE);
+	static __thread struct words pagemap = { .path = "/proc/self/pagemap" };
+	uint64_t entry = read_word(&pagemap, (uintptr_t)address / PAGE);
 
 	return entry >> 63 ? entry & ((1ULL << 55) - 1) : 0;
 }
 
 uint64_t flags_of(uint64_t frame)
 {
-	return read_u64("/proc/kpageflags", frame);
+	static __thread struct words flags = { .path = "/proc/kpageflags" };
+
+	return read_word(&flags, frame);
 }
 
 uint64_t end_frame(int device)

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 #define _GNU_SOURCE
 #include <fcntl.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -121,19 +120,4 @@ char *sparse_page_in(const struct sparse *sparse, uint64_t frame)
 		if (frame_of(sparse->memory + at) / MEGA_BLOCK_FRAMES == frame / MEGA_BLOCK_FRAMES)
 			return sparse->memory + at;
 	return NULL;
-}
-
-size_t memory_available(void)
-{
-	FILE *file = fopen("/proc/meminfo", "re");
-	size_t kilobytes = 0;
-	char line[128];
-
-	while (file && fgets(line, sizeof(line), file))
-		if (sscanf(line, "MemAvailable: %zu", &kilobytes) == 1)
-			break;
-	if (!kilobytes)
-		tap_bail("read MemAvailable");
-	fclose(file);
-	return kilobytes << 10;
 }

@@ -45,7 +45,4 @@ uint64_t sparse_block(const struct sparse *sparse, int device, unsigned int page
 /* A kept page of the program that lies in the block at frame, or NULL. */
 char *sparse_page_in(const struct sparse *sparse, uint64_t frame);
 
-/* Bytes that MemAvailable says may be used. */
-size_t memory_available(void);
-
 #endif /* MEMORY_H */

@@ -79,12 +79,14 @@ static void against_kpageflags(void)
 {
 	int file = open("/proc/kpageflags", O_RDONLY);
 	uint64_t end = end_frame(device);
+	/* Some 300 blocks, from everywhere, whatever the size of memory. */
+	uint64_t step = (end / 512 / 300 | 1) * 512;
 	unsigned int blocks = 0, wrong = 0;
 
-	for (uint64_t start = 0; start < end; start += 512, blocks++)
+	for (uint64_t start = 0; start < end; start += step, blocks++)
 		wrong += !agrees(file, start);
 	close(file);
-	tap_ok(!wrong, "all blocks agree with /proc/kpageflags");
+	tap_ok(!wrong, "the blocks agree with /proc/kpageflags");
 	tap_note("%u blocks, %u disagree", blocks, wrong);
 }
 
@@ -167,18 +169,22 @@ static void huge_and_age(void)
 /* A frame that comes into use makes its block young. */
 static void age_of_new_mappings(void)
 {
+	uint64_t count = end_frame(device) / 512 + 1;
+	struct mega_block *blocks = calloc(count, sizeof(*blocks));
+	struct mega_scan_blocks request = scan_blocks_request(0, blocks, count);
 	char *memory = map_aligned(64 * HUGE);
 	struct mega_block block;
 
-	memory[0] = 1;
-	for (uint64_t frame = 0; frame < end_frame(device); frame += 512)
-		scan_one(frame, 0);
+	if (ioctl(device, MEGA_IOC_SCAN_BLOCKS, &request))
+		tap_bail("SCAN_BLOCKS");
 	usleep(200000);
 	memset(memory, 1, 64 * HUGE);
 	/* Some page in the middle of all: its block was free or had room before. */
 	block = scan_one(frame_of(memory + 32 * HUGE), 0);
-	tap_ok(block.age < 200 && !(block.flags & MEGA_BLOCK_NEW),
+	tap_ok(block.age < blocks[frame_of(memory + 32 * HUGE) / 512].age + 200 &&
+	       !(block.flags & MEGA_BLOCK_NEW),
 	       "a frame that comes into use makes its block young");
+	free(blocks);
 	munmap(memory, 64 * HUGE);
 }
 

@@ -246,7 +246,9 @@ mod tests {
         }
         area.give_back_pages(2..4).unwrap();
         area.give_back_pages(510..1000).unwrap();
-        let zero: Vec<usize> = (0..area.pages()).filter(|page| area.words()[page * WORDS_PER_PAGE] == 0).collect();
+        let zero: Vec<usize> = (0..area.pages())
+            .filter(|page| area.words()[page * WORDS_PER_PAGE] == 0)
+            .collect();
         assert_eq!(zero, [2, 3, 510, 511]);
     }
 

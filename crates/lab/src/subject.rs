@@ -91,7 +91,9 @@ impl Subject {
             .wait()
             .map_err(|e| Error::io("waiting for a workload", e))?;
         if !status.success() || !done.verified {
-            return Err(Error::Failed(format!("a workload failed, {status}: {done:?}")));
+            return Err(Error::Failed(format!(
+                "a workload failed, {status}: {done:?}"
+            )));
         }
         Ok(done)
     }

@@ -15,7 +15,7 @@ use mega_core::ProcessId;
 use mega_linux::kernel::{Kernel, LiveKernel, ProcessHandle};
 use mega_linux::tracker::{BpfTracker, MappedTracker, Target, Tracker};
 
-const REGION: u64 = 2 << 20;
+const REGION: usize = 2 << 20;
 const PAGE: usize = 4 << 10;
 const BYTES: u64 = 1 << 30;
 const REPETITIONS: usize = 15;
@@ -137,7 +137,7 @@ struct Memory {
 
 impl Memory {
     fn new(bytes: u64) -> io::Result<Memory> {
-        let length = usize::try_from(bytes + REGION).map_err(io::Error::other)?;
+        let length = usize::try_from(bytes + REGION as u64).map_err(io::Error::other)?;
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
         let protection = libc::PROT_READ | libc::PROT_WRITE;
         // SAFETY: a new anonymous mapping at an address that the kernel chooses overlaps nothing.
@@ -145,10 +145,10 @@ impl Memory {
         if base == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
         }
-        let aligned = base.addr().next_multiple_of(REGION as usize);
+        let aligned = base.addr().next_multiple_of(REGION);
         let memory = Memory {
             start: base.cast::<u8>().with_addr(aligned),
-            bytes: length - REGION as usize,
+            bytes: length - REGION,
         };
         memory.advise(libc::MADV_NOHUGEPAGE)?;
         Ok(memory)

@@ -4,8 +4,8 @@
 //! boundary refusing to write, tests use a fake of it. [`Host`] is that boundary together with what
 //! [`doctor`] probed and the tracker chosen from it; a [`machine::LinuxMachine`] is what the engine drives.
 
-mod bpf;
 mod actor;
+mod bpf;
 pub mod claim;
 pub mod clear;
 pub mod demote;

@@ -94,8 +94,8 @@ mod tests {
         #[test]
         fn no_bytes_make_it_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200), counts in "[0-9 ]{0,300}") {
             let _ = meminfo_bytes(&bytes, "MemTotal");
-            contiguous_bytes(&bytes);
-            contiguous_bytes(format!("Node 0, zone Normal {counts}").as_bytes());
+            let _ = contiguous_bytes(&bytes);
+            let _ = contiguous_bytes(format!("Node 0, zone Normal {counts}").as_bytes());
             let _ = meminfo_bytes(format!("MemTotal: {counts} kB").as_bytes(), "MemTotal");
         }
     }

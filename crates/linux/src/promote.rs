@@ -11,9 +11,8 @@ use mega_core::{Cause, Region};
 
 use crate::kernel::{Advice, Kernel, ProcessHandle};
 
-/// Regions in one call at most: 128 MiB. Long enough for the fixed cost of a call to vanish (see the table in
-/// `docs/architecture.md`), short enough for the manager to notice within a fraction of a second that it should
-/// stop.
+/// Regions in one call at most: 128 MiB. Calls of this length took no longer per region than one call over all of
+/// memory (`cargo bench --bench actions`), and the manager notices within a fraction of a second that it should stop.
 pub const LONGEST_CALL: usize = 64;
 
 /// What the kernel said to one call.

@@ -1,6 +1,12 @@
 //! Promotion, demotion, clearing and zero counting on the running kernel, with a subject whose data is checksummed
 //! before and after.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test fails by panicking, in its helpers too"
+)]
+
 mod common;
 
 use std::ops::Range;
@@ -12,6 +18,9 @@ use common::subject::Subject;
 use mega_core::{
     Action, ActionKind, Cause, Machine, Outcome, PageSize, ProcessId, Region, RegionRef,
 };
+use mega_linux::fault;
+use mega_linux::kernel::LiveKernel;
+use mega_linux::thp_mode::{self, ThpMode};
 use mega_linux::{Host, HostOptions, LinuxMachine, MachineOptions};
 
 const REGION_BYTES: u64 = 2 << 20;
@@ -23,6 +32,15 @@ fn machine(test: &str) -> Option<LinuxMachine> {
             .map(Arc::new)
             .map_err(|error| error.to_string())
     });
+    let faults_are_huge = fault::knows_per_process_control(&LiveKernel) != Some(true)
+        && thp_mode::read(&LiveKernel).is_ok_and(|mode| mode == ThpMode::Always);
+    if faults_are_huge {
+        skip(
+            test,
+            "the THP mode is `always`, and this kernel cannot keep one process out of it",
+        );
+        return None;
+    }
     match host {
         Ok(host) => Some(LinuxMachine::new(
             Arc::clone(host),
@@ -240,7 +258,8 @@ fn accesses_are_those_since_the_last_observation() {
         for region in &seen.processes[0].regions {
             let start = region.region.start();
             if hot.contains(&start) {
-                assert_eq!(region.accessed, 512, "{bound:?} {region:?}");
+                // Another consumer of Accessed bits (DAMON samples single pages) may have cleared a few.
+                assert!(region.accessed >= 500, "{bound:?} {region:?}");
             } else if range.contains(&start) {
                 assert_eq!(region.accessed, 0, "{bound:?} {region:?}");
             }

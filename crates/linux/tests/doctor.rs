@@ -1,5 +1,11 @@
 //! The doctor on the running kernel.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test fails by panicking, in its helpers too"
+)]
+
 mod common;
 
 use std::sync::Arc;

@@ -1,6 +1,12 @@
 //! The global THP mode, its record, and the fault control that needs it or not. One test at a time: the mode is the
 //! whole machine's.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test fails by panicking, in its helpers too"
+)]
+
 mod common;
 
 use std::path::Path;

@@ -1,5 +1,12 @@
 //! What can go wrong between looking and acting, on a scripted kernel.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::single_range_in_vec_init,
+    reason = "a test fails by panicking, in its helpers too"
+)]
+
 use std::sync::Arc;
 use std::time::Duration;
 

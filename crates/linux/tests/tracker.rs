@@ -3,10 +3,11 @@
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
+    clippy::single_range_in_vec_init,
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
     clippy::multiple_unsafe_ops_per_block,
-    reason = "a test that panics has failed, and usize is 64 bits wide"
+    reason = "a test that panics has failed, usize is 64 bits wide, and one range is a list of ranges"
 )]
 
 mod common;

@@ -4,6 +4,7 @@
 mod cli;
 mod command;
 mod config;
+mod contiguity;
 mod control;
 mod exit;
 mod manager;

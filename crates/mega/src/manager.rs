@@ -5,13 +5,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use mega_core::compaction::ahead::Demand;
 use mega_core::engine::{Engine, StepReport};
 use mega_core::policy::{self, BuildError};
-use mega_core::{Action, Machine, Observation, Outcome, ProcessId, RegionRef};
+use mega_core::{Action, HUGE_PAGE_SIZE, Machine, Observation, Outcome, ProcessId, RegionRef};
 use mega_linux::claim::{Claim, ClaimError};
 use mega_linux::{Error, Host, LinuxMachine, MachineOptions, process};
 
 use crate::config::{Select, Settings};
+use crate::contiguity::Contiguity;
 use crate::report::{
     Actions, GroupStatus, ManagerStatus, Memory, Mode, Observed, OwnCost, ProcessReport,
 };
@@ -37,6 +39,8 @@ pub(crate) struct Manager {
     mode: Mode,
     scope: Scope,
     groups: Vec<Group>,
+    /// Where the kernel module is there.
+    contiguity: Option<Contiguity>,
     /// Processes of which was told that another mega has them.
     held_elsewhere: BTreeSet<ProcessId>,
     tell: Teller,
@@ -56,6 +60,7 @@ impl Manager {
     ) -> Result<Self, Error> {
         let own = process::stat(host.kernel().as_ref(), std::process::id())?.process();
         Ok(Manager {
+            contiguity: Contiguity::open(&host),
             host,
             own,
             started,
@@ -117,6 +122,7 @@ impl Manager {
         if self.groups.iter().any(|group| group.due <= now) {
             self.find_targets()?;
             self.step_groups(now);
+            self.keep_ahead();
         }
         let now = self.host.kernel().now();
         let due = self.groups.iter().map(|group| group.due).min();
@@ -143,6 +149,27 @@ impl Manager {
                     group.machine.elsewhere += used;
                 }
             }
+        }
+    }
+
+    /// Sees to free blocks for what the next steps will promote.
+    fn keep_ahead(&mut self) {
+        let Some(contiguity) = &mut self.contiguity else {
+            return;
+        };
+        let alive = || self.groups.iter().filter(|group| !group.claims.is_empty());
+        let latest = || alive().filter_map(|group| group.latest.as_ref());
+        let Some(memory) = latest().next_back().map(|report| report.memory) else {
+            return;
+        };
+        let demand: Demand = latest().map(|report| Demand::after(&report.actions)).sum();
+        // Memory was observed before the step's promotions took their blocks.
+        let taken: u64 = latest().map(|report| report.actions.promoted).sum();
+        let free_blocks = (memory.contiguity / HUGE_PAGE_SIZE).saturating_sub(taken);
+        let now = self.host.kernel().now();
+        if let Err(error) = contiguity.keep_ahead(demand, free_blocks, now) {
+            (self.tell)(&format!("{error}; going on without compaction"));
+            self.contiguity = None;
         }
     }
 
@@ -209,7 +236,11 @@ impl Manager {
         let uptime = kernel.now().saturating_sub(self.started).as_secs_f64();
         let cpu_seconds = kernel.cpu_time().as_secs_f64();
         let own = process::stat(kernel, self.own.pid);
-        let latest = self.groups.iter().filter_map(|group| group.latest.as_ref());
+        let latest = self
+            .groups
+            .iter()
+            .rev()
+            .find_map(|group| group.latest.as_ref());
         ManagerStatus {
             pid: self.own.pid,
             mode: self.mode.clone(),
@@ -225,12 +256,13 @@ impl Manager {
                 },
                 resident: own.map_or(0, |stat| stat.resident),
             },
-            memory: latest.last().map(|report| Memory::from(report.memory)),
+            memory: latest.map(|report| Memory::from(report.memory)),
             groups: self
                 .groups
                 .iter()
                 .map(|group| group.status(&self.host))
                 .collect(),
+            compaction: self.contiguity.as_ref().map(Contiguity::done),
         }
     }
 }

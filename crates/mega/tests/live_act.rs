@@ -1,8 +1,13 @@
 //! `mega promote` and `mega demote` by hand.
 
+// A test's helpers fail it as the test itself does: by panicking.
+#![allow(clippy::expect_used, clippy::panic)]
+
 mod live;
 
-use live::{HUGE_PAGE, PAGE, area, finish, json, kernel_version, mega, number, skip, start, workload};
+use live::{
+    HUGE_PAGE, PAGE, area, finish, json, kernel_version, mega, number, skip, start, workload,
+};
 use mega_lab::resident;
 use serde_json::Value;
 
@@ -22,15 +27,25 @@ fn promoted_memory_is_huge_and_right() {
     let hot = area(&ready, "hot");
     let before = resident::of(ready.pid).expect("its memory");
     if before.huge_bytes > 0 {
-        skip("promoted_memory_is_huge_and_right", "faults take huge pages here (THP mode always)");
+        skip(
+            "promoted_memory_is_huge_and_right",
+            "faults take huge pages here (THP mode always)",
+        );
         return;
     }
     let report = act("promote", ready.pid, hot);
     assert_eq!(number(&report, "done"), hot.bytes / HUGE_PAGE, "{report}");
     let after = resident::of(ready.pid).expect("its memory");
-    assert_eq!(after.huge_bytes, hot.bytes, "the range asked for and no more");
+    assert_eq!(
+        after.huge_bytes, hot.bytes,
+        "the range asked for and no more"
+    );
     let again = act("promote", ready.pid, hot);
-    assert_eq!(number(&again, "already_so"), hot.bytes / HUGE_PAGE, "{again}");
+    assert_eq!(
+        number(&again, "already_so"),
+        hot.bytes / HUGE_PAGE,
+        "{again}"
+    );
     finish(target);
 }
 
@@ -41,14 +56,20 @@ fn a_demoted_huge_page_gives_its_zero_pages_back() {
         return;
     }
     if kernel_version() < (6, 12) {
-        skip(name, "kernels before 6.12 keep zero-filled pages when they split a huge page");
+        skip(
+            name,
+            "kernels before 6.12 keep zero-filled pages when they split a huge page",
+        );
         return;
     }
     let (target, ready) = start(&mut workload(&["zeros", "--size=64MiB", "--until-eof"]));
     let zeros = area(&ready, "zeros");
     let before = resident::of(ready.pid).expect("its memory");
     if before.huge_bytes < zeros.bytes {
-        skip(name, "the kernel gave no huge pages at fault (THP mode never, or no contiguity)");
+        skip(
+            name,
+            "the kernel gave no huge pages at fault (THP mode never, or no contiguity)",
+        );
         return;
     }
     let report = act("demote", ready.pid, zeros);
@@ -57,7 +78,10 @@ fn a_demoted_huge_page_gives_its_zero_pages_back() {
     assert_eq!(after.huge_bytes, 0);
     let given_back = before.resident_bytes.saturating_sub(after.resident_bytes);
     // The program may have touched a few pages of its own meanwhile.
-    assert!(given_back + 16 * PAGE >= zeros.zero_pages * PAGE, "{given_back} given back");
+    assert!(
+        given_back + 16 * PAGE >= zeros.zero_pages * PAGE,
+        "{given_back} given back"
+    );
     finish(target);
 }
 
@@ -68,7 +92,10 @@ fn what_promotion_filled_up_demotion_gives_back() {
         return;
     }
     if kernel_version() < (6, 12) {
-        skip(name, "kernels before 6.12 keep zero-filled pages when they split a huge page");
+        skip(
+            name,
+            "kernels before 6.12 keep zero-filled pages when they split a huge page",
+        );
         return;
     }
     let (target, ready) = start(&mut workload(&["sparse", "--size=64MiB", "--until-eof"]));

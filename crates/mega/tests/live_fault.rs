@@ -1,5 +1,8 @@
 //! `mega run --fault base` under each global THP mode, which is changed for these tests and put back.
 
+// A test's helpers fail it as the test itself does: by panicking.
+#![allow(clippy::expect_used, clippy::panic)]
+
 mod live;
 
 use std::sync::{Arc, Mutex, PoisonError};
@@ -37,7 +40,10 @@ fn faults_take_base_pages_and_promotion_follows(name: &str, mode: ThpMode) {
     }
     under(name, mode, || {
         let options = ["--fault=base", "--policy=base", "--interval=200ms"];
-        let grown = done(&mut mega_run(&options, &["grow", "--size=64MiB", "--seconds=0"]));
+        let grown = done(&mut mega_run(
+            &options,
+            &["grow", "--size=64MiB", "--seconds=0"],
+        ));
         assert_eq!(grown.huge_bytes, 0, "under {mode}");
 
         let (target, ready) = start(&mut mega_run(

@@ -1,10 +1,16 @@
 //! `mega run` with workloads that know what they need.
 
+// A test's helpers fail it as the test itself does: by panicking.
+#![allow(clippy::expect_used, clippy::panic)]
+
 mod live;
 
 use std::path::PathBuf;
 
-use live::{HUGE_PAGE, area, done, finish, mega_run, number, start, text, until_huge, until_promoted, workload};
+use live::{
+    HUGE_PAGE, area, done, finish, mega_run, number, start, text, until_huge, until_promoted,
+    workload,
+};
 use mega_lab::workload::report::Event;
 use serde_json::Value;
 
@@ -52,7 +58,10 @@ fn a_random_access_program_gets_huge_pages_and_keeps_its_data() {
     let done = finish(target);
     assert!(done.huge_bytes >= bytes / 10 * 9, "{done:?}");
     let actions = report.actions();
-    assert!(number(&actions, "promoted") >= regions / 10 * 9, "{actions}");
+    assert!(
+        number(&actions, "promoted") >= regions / 10 * 9,
+        "{actions}"
+    );
     // Each is promoted once and stays so.
     assert_eq!(number(&actions, "demoted"), 0, "{actions}");
     assert_eq!(report.read()["exit_status"], 0);
@@ -65,7 +74,10 @@ fn a_sparse_program_stays_as_small_as_with_base_pages() {
     }
     let report = Report::new();
     let arguments = ["sparse", "--size=256MiB", "--seconds=3"];
-    let managed = done(&mut mega_run(&["--interval=300ms", &report.option()], &arguments));
+    let managed = done(&mut mega_run(
+        &["--interval=300ms", &report.option()],
+        &arguments,
+    ));
     let base = done(workload(&arguments).arg("--no-huge-pages"));
     let steps = number(&report.actions(), "steps");
     assert!(steps >= 3, "it was looked at {steps} times only");
@@ -122,7 +134,10 @@ fn mappings_that_vanish_under_mega_keep_their_data() {
     }
     let report = Report::new();
     let options = ["--interval=20ms", "--policy=ingens", &report.option()];
-    let done = done(&mut mega_run(&options, &["churn", "--size=64MiB", "--seconds=3"]));
+    let done = done(&mut mega_run(
+        &options,
+        &["churn", "--size=64MiB", "--seconds=3"],
+    ));
     assert!(done.verified && done.operations > 0);
     let actions = report.actions();
     assert!(number(&actions, "steps") > 3, "{actions}");
@@ -164,9 +179,16 @@ fn the_summary_goes_to_standard_error() {
     if !live::can_run("the_summary_goes_to_standard_error") {
         return;
     }
-    let output = live::run(&mut mega_run(&["--interval=200ms"], &["small", "--seconds=1"]));
+    let output = live::run(&mut mega_run(
+        &["--interval=200ms"],
+        &["small", "--seconds=1"],
+    ));
     assert!(output.status.success());
     // Standard output is the program's own: two events, nothing else.
     assert_eq!(text(&output.stdout).lines().count(), 2);
-    assert!(text(&output.stderr).contains("promoted"), "{}", text(&output.stderr));
+    assert!(
+        text(&output.stderr).contains("promoted"),
+        "{}",
+        text(&output.stderr)
+    );
 }

@@ -1,5 +1,8 @@
 //! `mega scan` against workloads that know what they touch.
 
+// A test's helpers fail it as the test itself does: by panicking.
+#![allow(clippy::expect_used, clippy::panic)]
+
 mod live;
 
 use live::{HUGE_PAGE, PAGE, area, finish, json, mega, number, regions_of, skip, start, workload};
@@ -79,8 +82,15 @@ fn zero_filled_pages_of_huge_pages_are_counted_as_bloat() {
     }
     let (target, ready) = start(&mut workload(&["zeros", "--size=64MiB", "--until-eof"]));
     let zeros = area(&ready, "zeros");
-    if mega_lab::resident::of(ready.pid).expect("its memory").huge_bytes < zeros.bytes {
-        skip(name, "the kernel gave no huge pages at fault (THP mode never, or no contiguity)");
+    if mega_lab::resident::of(ready.pid)
+        .expect("its memory")
+        .huge_bytes
+        < zeros.bytes
+    {
+        skip(
+            name,
+            "the kernel gave no huge pages at fault (THP mode never, or no contiguity)",
+        );
         return;
     }
     let scan = scan(ready.pid, &["--bloat"]);
@@ -104,10 +114,19 @@ fn a_dry_run_clears_no_accessed_bits() {
     let referenced = std::fs::read_to_string(format!("/proc/{}/smaps_rollup", ready.pid))
         .expect("its memory")
         .lines()
-        .find_map(|line| line.strip_prefix("Referenced:")?.split_whitespace().next()?.parse().ok())
+        .find_map(|line| {
+            line.strip_prefix("Referenced:")?
+                .split_whitespace()
+                .next()?
+                .parse()
+                .ok()
+        })
         .map_or(0, |kib: u64| kib * 1024);
     // The cold half was touched once, before the scan: its bits are still set.
     let cold = area(&ready, "cold").bytes;
-    assert!(referenced >= area(&ready, "hot").bytes + cold / 2, "{referenced}");
+    assert!(
+        referenced >= area(&ready, "hot").bytes + cold / 2,
+        "{referenced}"
+    );
     finish(target);
 }

@@ -1,9 +1,9 @@
 //! Contiguity ahead of demand: how many blocks to empty before promotions ask for them.
 //!
 //! A promotion that finds no free block either fails or makes the kernel compact on the spot, with the
-//! target's mmap lock held. So between deciding and acting the manager compares the promotions it is about to
-//! make with the free blocks there are, and empties the difference, within the compaction policy's budget
-//! for its period.
+//! target's mmap lock held. So between two steps the manager compares the promotions that the next one will ask
+//! for with the free blocks there are, and empties the difference, within the compaction policy's budget for
+//! its period.
 
 use std::time::Duration;
 
@@ -11,6 +11,8 @@ use super::block::Unit;
 use super::compactor::{Compactor, Emptied};
 use super::goal::Goal;
 use super::{CompactionPolicy, Mechanism};
+use crate::action::Cause;
+use crate::engine::Totals;
 
 /// What the promotions to come need of physical memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -19,6 +21,34 @@ pub struct Demand {
     pub promotions: u64,
     /// Blocks to keep free beyond that, for page faults and for what is wanted next.
     pub headroom: u64,
+}
+
+impl Demand {
+    /// What the next step will ask for, judged by what `done` says of the last: the promotions that had to
+    /// wait or found no memory are asked for again, and about as many new ones as were made.
+    #[must_use]
+    pub fn after(done: &Totals) -> Self {
+        let without_memory = done
+            .failures
+            .promote
+            .get(&Cause::NoMemory)
+            .copied()
+            .unwrap_or(0);
+        Demand {
+            promotions: done.deferred_by_budget.saturating_add(without_memory),
+            headroom: done.promoted,
+        }
+    }
+}
+
+/// The demands of several groups of processes.
+impl std::iter::Sum for Demand {
+    fn sum<I: Iterator<Item = Demand>>(demands: I) -> Demand {
+        demands.fold(Demand::default(), |sum, demand| Demand {
+            promotions: sum.promotions.saturating_add(demand.promotions),
+            headroom: sum.headroom.saturating_add(demand.headroom),
+        })
+    }
 }
 
 /// Blocks to empty so that `demand` is met from `free_blocks`: none where there are enough.

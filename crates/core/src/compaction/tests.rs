@@ -266,14 +266,18 @@ proptest! {
 
 fn full_blocks(memory: &PhysicalObservation) -> usize {
     let blocks = memory.zones.iter().flat_map(|zone| &zone.blocks);
-    blocks.filter(|block| block.unmovable == 0 && block.free == 0).count()
+    blocks
+        .filter(|block| block.unmovable == 0 && block.free == 0)
+        .count()
 }
 
 /// Memory as MEGA's figure 2 leaves it: pieces of 257 pages (1 MiB and malloc's header), half of them freed.
 fn half_freed(blocks: usize, seed: u64) -> PhysicalObservation {
     let mut state = seed;
     let mut coin = move || {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
         state >> 63 == 1
     };
     let mut occupied = vec![0u16; blocks];
@@ -284,13 +288,22 @@ fn half_freed(blocks: usize, seed: u64) -> PhysicalObservation {
             }
         }
     }
-    normal(&occupied.iter().map(|&movable| (movable, 0)).collect::<Vec<_>>())
+    normal(
+        &occupied
+            .iter()
+            .map(|&movable| (movable, 0))
+            .collect::<Vec<_>>(),
+    )
 }
 
 #[test]
 fn the_bar_mega_gains_twice_the_blocks_per_page_of_ingens_at_equal_budget() {
     // 12 GiB, and a period's budget of 200 MB for each.
-    let goal = Goal { unit: Unit::Block, count: u64::MAX, pages: Mega::default().budget_pages };
+    let goal = Goal {
+        unit: Unit::Block,
+        count: u64::MAX,
+        pages: Mega::default().budget_pages,
+    };
     let per_page = |policy: &mut dyn CompactionPolicy, memory: &PhysicalObservation| {
         let targets = policy.select(memory, &goal);
         let pages: u32 = targets.iter().map(|target| target.pages).sum();
@@ -298,7 +311,10 @@ fn the_bar_mega_gains_twice_the_blocks_per_page_of_ingens_at_equal_budget() {
     };
     for seed in 0..20 {
         let memory = half_freed(6144, seed);
-        let mut ingens = Ingens { zone_budget_pages: goal.pages, ..Ingens::default() };
+        let mut ingens = Ingens {
+            zone_budget_pages: goal.pages,
+            ..Ingens::default()
+        };
         let ratio = per_page(&mut Mega::default(), &memory) / per_page(&mut ingens, &memory);
         assert!(ratio >= 2.0, "seed {seed}: {ratio:.2}");
     }
@@ -628,6 +644,40 @@ fn contiguity_is_kept_ahead_within_the_budget_of_each_period() {
     assert_eq!(
         memory.observed, 3,
         "memory is looked at only where something lacks"
+    );
+}
+
+#[test]
+fn what_waited_or_found_no_memory_is_asked_for_again() {
+    use crate::action::Cause;
+    let mut done = crate::engine::Totals {
+        promoted: 5,
+        deferred_by_budget: 7,
+        ..Default::default()
+    };
+    done.failures.promote = [(Cause::NoMemory, 3), (Cause::Busy, 11)].into();
+    assert_eq!(
+        Demand::after(&done),
+        Demand {
+            promotions: 10,
+            headroom: 5
+        }
+    );
+    let both: Demand = [
+        Demand::after(&done),
+        Demand {
+            promotions: 1,
+            headroom: u64::MAX,
+        },
+    ]
+    .into_iter()
+    .sum();
+    assert_eq!(
+        both,
+        Demand {
+            promotions: 11,
+            headroom: u64::MAX
+        }
     );
 }
 

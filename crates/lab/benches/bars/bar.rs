@@ -45,7 +45,10 @@ fn short(value: f64) -> String {
 
 /// All bars as a table.
 pub(crate) fn table(bars: &[Bar]) -> String {
-    let mut lines = vec![format!("{:<58} {:>16} {:>18}  met", "bar", "measured", "wanted")];
+    let mut lines = vec![format!(
+        "{:<58} {:>16} {:>18}  met",
+        "bar", "measured", "wanted"
+    )];
     for bar in bars {
         let measured = format!("{} {}", short(bar.measured), bar.unit);
         let met = if bar.is_met() { "yes" } else { "NO" };

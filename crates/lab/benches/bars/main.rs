@@ -91,6 +91,13 @@ fn run(args: &Args) -> Result<bool, Error> {
             Name::Sparse => sparse::measure(&setting)?,
         });
     }
-    println!("{}", if args.json { bar::json(&bars)? } else { bar::table(&bars) });
+    println!(
+        "{}",
+        if args.json {
+            bar::json(&bars)?
+        } else {
+            bar::table(&bars)
+        }
+    );
     Ok(bars.iter().all(Bar::is_met))
 }

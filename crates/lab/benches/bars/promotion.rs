@@ -25,6 +25,7 @@ pub(crate) fn measure(setting: &Setting) -> Result<Vec<Bar>, Error> {
             collapse(host.kernel().as_ref(), process, range)
         })?;
         let bounded = on_fresh_memory(setting, |process, range| promote(&host, process, range))?;
+        eprintln!("bars: one call {one_call:.1?}, within the lock bound {bounded:.1?}");
         ratios.push(one_call.as_secs_f64() / bounded.as_secs_f64());
     }
     Ok(vec![Bar {
@@ -66,11 +67,7 @@ fn on_fresh_memory(
 }
 
 /// One call over all of it.
-fn collapse(
-    kernel: &dyn Kernel,
-    process: ProcessId,
-    range: Range<u64>,
-) -> Result<Duration, Error> {
+fn collapse(kernel: &dyn Kernel, process: ProcessId, range: Range<u64>) -> Result<Duration, Error> {
     let io = |attempted: &str| {
         let attempted = format!("{attempted} process {process}");
         move |e| Error::io(attempted, e)
@@ -81,7 +78,9 @@ fn collapse(
         .advise(&handle, std::slice::from_ref(&range), Advice::Collapse)
         .map_err(io("collapsing memory of"))?;
     if advised != range.end - range.start {
-        return Err(Error::Failed(format!("one call collapsed {advised} bytes only")));
+        return Err(Error::Failed(format!(
+            "one call collapsed {advised} bytes only"
+        )));
     }
     Ok(started.elapsed())
 }
@@ -99,8 +98,13 @@ fn promote(host: &Arc<Host>, process: ProcessId, range: Range<u64>) -> Result<Du
     let started = Instant::now();
     let outcomes = machine.act(&actions);
     let elapsed = started.elapsed();
-    match outcomes.iter().find(|outcome| !matches!(outcome, Outcome::Done { .. })) {
+    match outcomes
+        .iter()
+        .find(|outcome| !matches!(outcome, Outcome::Done { .. }))
+    {
         None => Ok(elapsed),
-        Some(outcome) => Err(Error::Failed(format!("a region was not promoted: {outcome:?}"))),
+        Some(outcome) => Err(Error::Failed(format!(
+            "a region was not promoted: {outcome:?}"
+        ))),
     }
 }

@@ -18,7 +18,8 @@ use crate::setting::{Setting, failed, median};
 const READ: usize = 128 << 10;
 
 pub(crate) fn measure(setting: &Setting) -> Result<Vec<Bar>, Error> {
-    let mut subject = Subject::start(&mut setting.workload(&["grow", "--no-huge-pages", "--until-eof"]))?;
+    let mut subject =
+        Subject::start(&mut setting.workload(&["grow", "--no-huge-pages", "--until-eof"]))?;
     let ready = subject.ready()?;
     let area = ready
         .areas
@@ -99,12 +100,17 @@ fn read_pagemap(kernel: &dyn Kernel, pid: u32, range: &Range<u64>) -> Result<Dur
             return Err(Error::Failed(format!("{path} ended early")));
         }
         // The top bit of each 64-bit entry says whether the page is present.
-        present += buffer[..read].chunks_exact(8).filter(|entry| entry[7] >> 7 == 1).count() as u64;
+        present += buffer[..read]
+            .chunks_exact(8)
+            .filter(|entry| entry[7] >> 7 == 1)
+            .count() as u64;
         offset += read as u64;
     }
     let elapsed = started.elapsed();
     if present * 4096 < range.end - range.start {
-        return Err(Error::Failed(format!("{path} shows {present} pages present only")));
+        return Err(Error::Failed(format!(
+            "{path} shows {present} pages present only"
+        )));
     }
     Ok(elapsed)
 }

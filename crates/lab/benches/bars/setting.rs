@@ -97,8 +97,7 @@ pub(crate) fn wait_until_huge(pid: u32, bytes: u64) -> Result<(), Error> {
 
 /// The median of what was measured.
 pub(crate) fn median(values: &[f64]) -> Result<f64, Error> {
-    mega_lab::statistics::median(values)
-        .ok_or_else(|| Error::Failed("nothing was measured".into()))
+    mega_lab::statistics::median(values).ok_or_else(|| Error::Failed("nothing was measured".into()))
 }
 
 /// An error of the live machine.

@@ -12,9 +12,11 @@ const SECONDS: &str = "--seconds=5";
 pub(crate) fn measure(setting: &Setting) -> Result<Vec<Bar>, Error> {
     let mut ratios = Vec::new();
     for _ in 0..setting.repetitions {
-        let base = Subject::start(&mut setting.workload(&["sparse", SECONDS, "--no-huge-pages"]))?.wait()?;
+        let base = Subject::start(&mut setting.workload(&["sparse", SECONDS, "--no-huge-pages"]))?
+            .wait()?;
         let managed =
-            Subject::start(&mut setting.managed(&["--interval=500ms"], &["sparse", SECONDS]))?.wait()?;
+            Subject::start(&mut setting.managed(&["--interval=500ms"], &["sparse", SECONDS]))?
+                .wait()?;
         #[allow(clippy::cast_precision_loss)]
         ratios.push(managed.resident_bytes as f64 / base.resident_bytes as f64);
     }

@@ -17,10 +17,12 @@ pub(crate) fn measure(setting: &Setting) -> Result<Vec<Bar>, Error> {
     thp_mode::restore_stale(setting.kernel.as_ref(), &run_dir).map_err(failed)?;
     let mut ratios = Vec::new();
     for _ in 0..setting.repetitions {
-        let guard = Guard::set(Arc::clone(&setting.kernel), &run_dir, ThpMode::Always).map_err(failed)?;
+        let guard =
+            Guard::set(Arc::clone(&setting.kernel), &run_dir, ThpMode::Always).map_err(failed)?;
         let always = Subject::start(&mut setting.workload(&arguments))?.wait()?;
         guard.restore().map_err(failed)?;
-        let managed = Subject::start(&mut setting.managed(&["--interval=1s"], &arguments))?.wait()?;
+        let managed =
+            Subject::start(&mut setting.managed(&["--interval=1s"], &arguments))?.wait()?;
         for (done, mode) in [(&always, "THP always"), (&managed, "mega")] {
             eprintln!(
                 "bars: {mode}: {:.2} M updates a second, {} in huge pages",

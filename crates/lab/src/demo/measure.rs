@@ -114,13 +114,23 @@ fn run_workload(
         .stderr(Stdio::piped())
         .spawn()
         .map_err(|e| Error::io(attempted(), e))?;
-    let talk = child.stderr.take().map(|pipe| thread::spawn(move || std::io::read_to_string(pipe)));
-    let events = child.stdout.take().map(|pipe| thread::spawn(move || last_event(pipe)));
+    let talk = child
+        .stderr
+        .take()
+        .map(|pipe| thread::spawn(move || std::io::read_to_string(pipe)));
+    let events = child
+        .stdout
+        .take()
+        .map(|pipe| thread::spawn(move || last_event(pipe)));
     let status = wait(&mut child, interrupt, progress).map_err(|e| Error::io(attempted(), e))?;
-    let talk = talk.and_then(|reader| reader.join().ok()).and_then(Result::ok);
+    let talk = talk
+        .and_then(|reader| reader.join().ok())
+        .and_then(Result::ok);
     let done = events.and_then(|reader| reader.join().ok()).flatten();
     if interrupt.came() {
-        return Err(Error::Failed("interrupted; the THP mode is as before".into()));
+        return Err(Error::Failed(
+            "interrupted; the THP mode is as before".into(),
+        ));
     }
     match (status.success(), done) {
         (true, Some(done)) => Ok(done),
@@ -133,7 +143,11 @@ fn run_workload(
 }
 
 /// Waits for the end, which an interrupt hastens.
-fn wait(child: &mut Child, interrupt: &Interrupt, progress: &Progress) -> std::io::Result<ExitStatus> {
+fn wait(
+    child: &mut Child,
+    interrupt: &Interrupt,
+    progress: &Progress,
+) -> std::io::Result<ExitStatus> {
     let mut told = false;
     loop {
         if let Some(status) = child.try_wait()? {
@@ -162,8 +176,12 @@ fn last_event(pipe: ChildStdout) -> Option<Done> {
 
 /// CPU time that the manager's report says it used.
 fn manager_cpu_seconds(report: &Path) -> Result<f64, Error> {
-    let text = std::fs::read_to_string(report)
-        .map_err(|e| Error::io(format!("reading the manager's report {}", report.display()), e))?;
+    let text = std::fs::read_to_string(report).map_err(|e| {
+        Error::io(
+            format!("reading the manager's report {}", report.display()),
+            e,
+        )
+    })?;
     serde_json::from_str::<Value>(&text)
         .ok()
         .and_then(|report| report.pointer("/manager/cpu_seconds")?.as_f64())

@@ -12,10 +12,10 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
+use mega_linux::doctor;
 use mega_linux::kernel::{Kernel, LiveKernel};
 use mega_linux::run_dir::RunDir;
 use mega_linux::thp_mode::{self, Guard, ThpMode};
-use mega_linux::doctor;
 
 use crate::bytes;
 use crate::error::Error;
@@ -74,9 +74,7 @@ pub fn run(args: &Args) -> Result<ExitCode, Error> {
 /// Says what is missing, before anything is measured.
 fn require(kernel: &Arc<dyn Kernel>, run_dir: &RunDir) -> Result<(), Error> {
     thp_mode::restore_stale(kernel.as_ref(), run_dir).map_err(from_linux)?;
-    doctor::examine(kernel)
-        .require()
-        .map_err(from_linux)?;
+    doctor::examine(kernel).require().map_err(from_linux)?;
     // Whether the global mode may be changed is best seen by doing it, for a moment.
     let guard = Guard::set(Arc::clone(kernel), run_dir, ThpMode::Always).map_err(from_linux)?;
     guard.restore().map_err(from_linux)
@@ -95,7 +93,11 @@ fn compare(
     let mut samples = Vec::new();
     for round in 1..=plan.rounds {
         for mode in Mode::ALL {
-            progress.step(&format!("round {round} of {}: {}", plan.rounds, mode.name()));
+            progress.step(&format!(
+                "round {round} of {}: {}",
+                plan.rounds,
+                mode.name()
+            ));
             let guard = match mode {
                 Mode::ThpAlways => Some(
                     Guard::set(Arc::clone(kernel), run_dir, ThpMode::Always).map_err(from_linux)?,

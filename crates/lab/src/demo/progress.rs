@@ -27,7 +27,10 @@ impl Progress {
             bar
         });
         if bar.is_none() {
-            eprintln!("mega demo: it takes about {:.0} seconds", total.as_secs_f64());
+            eprintln!(
+                "mega demo: it takes about {:.0} seconds",
+                total.as_secs_f64()
+            );
         }
         Progress {
             bar,

@@ -91,7 +91,9 @@ impl ModeSummary {
             resident_bytes: median_of(&|s| s.done.resident_bytes as f64)?,
             huge_bytes: median_of(&|s| s.done.huge_bytes as f64)?,
             first_touch_p99_9_ns: median_of(&|s| {
-                s.done.first_touch.map_or(f64::NAN, |touch| touch.p99_9_ns as f64)
+                s.done
+                    .first_touch
+                    .map_or(f64::NAN, |touch| touch.p99_9_ns as f64)
             })?,
             manager_cpu_share: median_of(&|s| {
                 s.manager_cpu_seconds.unwrap_or(0.0) / s.done.seconds.max(f64::MIN_POSITIVE)

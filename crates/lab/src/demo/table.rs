@@ -57,7 +57,10 @@ mod tests {
 
     #[test]
     fn columns_line_up() {
-        let rows = [vec!["a".into(), "bcd".into()], vec!["ef".into(), "g".into()]];
+        let rows = [
+            vec!["a".into(), "bcd".into()],
+            vec!["ef".into(), "g".into()],
+        ];
         assert_eq!(align(&rows), "a   bcd\nef    g");
     }
 }

@@ -13,8 +13,10 @@ pub(super) struct Contents {
 impl Contents {
     /// Maps `bytes` and touches nothing.
     pub(super) fn map(bytes: usize) -> Result<Self, Error> {
-        let area = Area::map(bytes).map_err(|error| Error::io(format!("map {bytes} bytes"), error))?;
-        area.advise_base().map_err(|error| Error::io("ask for base pages", error))?;
+        let area =
+            Area::map(bytes).map_err(|error| Error::io(format!("map {bytes} bytes"), error))?;
+        area.advise_base()
+            .map_err(|error| Error::io("ask for base pages", error))?;
         let touched = vec![false; area.pages()];
         Ok(Contents { area, touched })
     }
@@ -37,7 +39,9 @@ impl Contents {
     pub(super) fn free(&mut self, pages: std::ops::Range<usize>) -> Result<(), Error> {
         let end = pages.end.min(self.pages());
         self.touched[pages.start.min(end)..end].fill(false);
-        self.area.give_back_pages(pages).map_err(|error| Error::io("give pages back", error))
+        self.area
+            .give_back_pages(pages)
+            .map_err(|error| Error::io("give pages back", error))
     }
 
     /// Reads every page that was touched.
@@ -45,7 +49,11 @@ impl Contents {
     /// Fails where one does not hold what was written.
     pub(super) fn read_all(&self) -> Result<(), Error> {
         let words = self.area.words();
-        let touched = self.touched.iter().enumerate().filter(|(_, touched)| **touched);
+        let touched = self
+            .touched
+            .iter()
+            .enumerate()
+            .filter(|(_, touched)| **touched);
         for (page, _) in touched {
             let (found, written) = (words[page * WORDS_PER_PAGE], stamp(page));
             if found != written {
@@ -66,7 +74,8 @@ fn stamp(page: usize) -> u64 {
 
 /// Bytes of memory that programs can have without swapping.
 pub(super) fn available() -> Result<usize, Error> {
-    let text = std::fs::read("/proc/meminfo").map_err(|error| Error::io("read /proc/meminfo", error))?;
+    let text =
+        std::fs::read("/proc/meminfo").map_err(|error| Error::io("read /proc/meminfo", error))?;
     mega_linux::memory::meminfo_bytes(&text, "MemAvailable")
         .and_then(|bytes| usize::try_from(bytes).ok())
         .ok_or_else(|| Error::Failed("/proc/meminfo has no line MemAvailable".to_owned()))

@@ -66,7 +66,12 @@ pub(super) fn measure(policy: &str) -> Result<Measurement, Error> {
             migrated: periods.iter().map(|period| period.migrated).sum(),
         });
     }
-    Ok(Measurement { policy: policy.to_owned(), memory_bytes, free_blocks_at_start, rounds })
+    Ok(Measurement {
+        policy: policy.to_owned(),
+        memory_bytes,
+        free_blocks_at_start,
+        rounds,
+    })
 }
 
 /// Touches all objects, one after the other, with the sparse program at work meanwhile.
@@ -106,7 +111,10 @@ impl Sparse {
     fn new(bytes: usize) -> Result<Self, Error> {
         let mut contents = Contents::map(bytes)?;
         (0..contents.pages()).for_each(|page| contents.touch(page));
-        Ok(Sparse { contents, random: Random::new(1) })
+        Ok(Sparse {
+            contents,
+            random: Random::new(1),
+        })
     }
 
     fn renew_one(&mut self) -> Result<(), Error> {
@@ -127,9 +135,16 @@ pub(super) fn report(measurements: &[Measurement]) -> String {
         let _ = write!(text, " {:>10}", measurement.policy);
     }
     let _ = writeln!(text);
-    let rounds = measurements.iter().map(|measurement| measurement.rounds.len()).max().unwrap_or(0);
+    let rounds = measurements
+        .iter()
+        .map(|measurement| measurement.rounds.len())
+        .max()
+        .unwrap_or(0);
     for index in 0..rounds {
-        let size = measurements.iter().find_map(|m| m.rounds.get(index)).map_or(0, |r| r.object_bytes);
+        let size = measurements
+            .iter()
+            .find_map(|m| m.rounds.get(index))
+            .map_or(0, |r| r.object_bytes);
         let _ = write!(text, "{:<12}", bytes::format(size as u64));
         for measurement in measurements {
             let share = measurement.rounds.get(index).map_or(0.0, |round| {
@@ -150,5 +165,9 @@ pub(super) fn report(measurements: &[Measurement]) -> String {
 
 #[allow(clippy::cast_precision_loss)] // counts of blocks, far below 2^53
 fn percent(part: u64, whole: u64) -> f64 {
-    if whole == 0 { 0.0 } else { part as f64 * 100.0 / whole as f64 }
+    if whole == 0 {
+        0.0
+    } else {
+        part as f64 * 100.0 / whole as f64
+    }
 }

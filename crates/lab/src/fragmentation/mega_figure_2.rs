@@ -41,7 +41,8 @@ pub(super) fn measure(policy: &str) -> Result<Measurement, Error> {
     let mut heat = Heat::open()?;
     let free_blocks_at_start = compaction.free_blocks()?;
 
-    let bytes = usize::try_from(memory_bytes / 4 * 3).map_err(|_| Error::Failed("too much memory".to_owned()))?;
+    let bytes = usize::try_from(memory_bytes / 4 * 3)
+        .map_err(|_| Error::Failed("too much memory".to_owned()))?;
     let mut contents = Contents::map(bytes.min(super::contents::available()? / 20 * 19))?;
     (0..contents.pages()).for_each(|page| contents.touch(page));
     let mut random = Random::new(2);
@@ -62,7 +63,9 @@ pub(super) fn measure(policy: &str) -> Result<Measurement, Error> {
     }
     contents.read_all()?;
     drop(contents);
-    let afterwards = (0..AFTERWARDS).map(|_| compaction.period()).collect::<Result<_, _>>()?;
+    let afterwards = (0..AFTERWARDS)
+        .map(|_| compaction.period())
+        .collect::<Result<_, _>>()?;
     Ok(Measurement {
         policy: policy.to_owned(),
         memory_bytes,
@@ -86,7 +89,11 @@ impl Heat {
         let this = LiveKernel
             .open_process(std::process::id())
             .map_err(|error| Error::io("open a pidfd of this process", error))?;
-        Ok(Heat { device, regions: vec![Region::default(); 512], this })
+        Ok(Heat {
+            device,
+            regions: vec![Region::default(); 512],
+            this,
+        })
     }
 
     fn look(&mut self, contents: &Contents) -> Result<(), Error> {
@@ -95,12 +102,20 @@ impl Heat {
         let mut start = range.start;
         while start < range.end {
             let length = range.end - start;
-            let mut request = ScanTask { flags: TASK_CLEAR, pidfd, start, length, ..ScanTask::default() };
+            let mut request = ScanTask {
+                flags: TASK_CLEAR,
+                pidfd,
+                start,
+                length,
+                ..ScanTask::default()
+            };
             self.device
                 .scan_task(&mut request, &mut self.regions)
                 .map_err(|error| Error::io("scan this process through /dev/mega", error))?;
             if request.next <= start {
-                return Err(Error::Failed("scanning through /dev/mega does not get on".to_owned()));
+                return Err(Error::Failed(
+                    "scanning through /dev/mega does not get on".to_owned(),
+                ));
             }
             start = request.next;
         }
@@ -114,15 +129,28 @@ pub(super) fn report(measurements: &[Measurement]) -> String {
         "MEGA figure 2: free 2 MiB blocks while half-freed memory is compacted, and after the program ended\n",
     );
     // Writing to a string does not fail.
-    let _ = writeln!(text, "(the paper: Ingens falls behind, MEGA nearly doubles the blocks throughout)\n");
+    let _ = writeln!(
+        text,
+        "(the paper: Ingens falls behind, MEGA nearly doubles the blocks throughout)\n"
+    );
     let _ = writeln!(
         text,
         "{:<9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9}   {:>8} {:>8} {:>9}",
         "policy", "start", "freed", "period 1", "6", "12", "24", "ended +1", "+12", "gained"
     );
     for measurement in measurements {
-        let at = |period: usize| measurement.under_pressure.get(period).map_or(0, |p| p.free_blocks);
-        let after = |period: usize| measurement.afterwards.get(period).map_or(0, |p| p.free_blocks);
+        let at = |period: usize| {
+            measurement
+                .under_pressure
+                .get(period)
+                .map_or(0, |p| p.free_blocks)
+        };
+        let after = |period: usize| {
+            measurement
+                .afterwards
+                .get(period)
+                .map_or(0, |p| p.free_blocks)
+        };
         let _ = writeln!(
             text,
             "{:<9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9}   {:>8} {:>8} {:>9}",
@@ -141,14 +169,30 @@ pub(super) fn report(measurements: &[Measurement]) -> String {
     let _ = writeln!(
         text,
         "\nMEGA table 7: per period under pressure\n{:<22} {:>9} {:>12} {:>12} {:>12} {:>12} {:>9} {:>16}",
-        "", "scanned", "free scanned", "isolated", "migrated", "failed", "blocks", "blocks/1000 mig."
+        "",
+        "scanned",
+        "free scanned",
+        "isolated",
+        "migrated",
+        "failed",
+        "blocks",
+        "blocks/1000 mig."
     );
     for (name, row) in [
-        ("paper: Ingens", ["55256", "149993", "2918", "1432", "1.16", "-", "-"]),
-        ("paper: MEGA", ["7537", "350702", "14906", "7352", "0.94", "-", "-"]),
+        (
+            "paper: Ingens",
+            ["55256", "149993", "2918", "1432", "1.16", "-", "-"],
+        ),
+        (
+            "paper: MEGA",
+            ["7537", "350702", "14906", "7352", "0.94", "-", "-"],
+        ),
     ] {
         let [a, b, c, d, e, f, g] = row;
-        let _ = writeln!(text, "{name:<22} {a:>9} {b:>12} {c:>12} {d:>12} {e:>12} {f:>9} {g:>16}");
+        let _ = writeln!(
+            text,
+            "{name:<22} {a:>9} {b:>12} {c:>12} {d:>12} {e:>12} {f:>9} {g:>16}"
+        );
     }
     for measurement in measurements {
         let mean = |count: fn(&Period) -> u64| measurement.total(count) / UNDER_PRESSURE as f64;
@@ -165,7 +209,11 @@ pub(super) fn report(measurements: &[Measurement]) -> String {
             measurement.gained_per_thousand(UNDER_PRESSURE),
         );
     }
-    let find = |name: &str| measurements.iter().find(|measurement| measurement.policy == name);
+    let find = |name: &str| {
+        measurements
+            .iter()
+            .find(|measurement| measurement.policy == name)
+    };
     if let (Some(mega), Some(ingens)) = (find("mega"), find("ingens")) {
         text += &compare(mega, ingens);
     }
@@ -176,7 +224,9 @@ pub(super) fn report(measurements: &[Measurement]) -> String {
 /// end everything that can be compacted is, by whatever policy.
 fn compare(mega: &Measurement, ingens: &Measurement) -> String {
     let ratio = |periods| mega.gained_per_thousand(periods) / ingens.gained_per_thousand(periods);
-    let mut text = String::from("\nblocks gained per 1000 pages migrated at equal budget, after so many periods\n");
+    let mut text = String::from(
+        "\nblocks gained per 1000 pages migrated at equal budget, after so many periods\n",
+    );
     for periods in [1, 3, 6, 12, UNDER_PRESSURE] {
         // Writing to a string does not fail.
         let _ = writeln!(
@@ -189,7 +239,10 @@ fn compare(mega: &Measurement, ingens: &Measurement) -> String {
     }
     let first = ratio(1);
     let verdict = if first >= 2.0 { "met" } else { "NOT MET" };
-    let _ = writeln!(text, "MEGA to Ingens in the first period: {first:.2} (bar 2.0: {verdict})");
+    let _ = writeln!(
+        text,
+        "MEGA to Ingens in the first period: {first:.2} (bar 2.0: {verdict})"
+    );
     text
 }
 
@@ -201,13 +254,27 @@ impl Measurement {
 
     /// Free blocks gained in the first `periods`.
     fn gained(&self, periods: usize) -> f64 {
-        let last = self.under_pressure.iter().take(periods).last().map_or(0, |period| period.free_blocks);
+        let last = self
+            .under_pressure
+            .iter()
+            .take(periods)
+            .next_back()
+            .map_or(0, |period| period.free_blocks);
         last as f64 - self.free_blocks_after_freeing as f64
     }
 
     /// Free blocks gained in the first `periods` for 1000 pages migrated.
     fn gained_per_thousand(&self, periods: usize) -> f64 {
-        let migrated: u64 = self.under_pressure.iter().take(periods).map(|period| period.migrated).sum();
-        if migrated == 0 { 0.0 } else { self.gained(periods) * 1000.0 / migrated as f64 }
+        let migrated: u64 = self
+            .under_pressure
+            .iter()
+            .take(periods)
+            .map(|period| period.migrated)
+            .sum();
+        if migrated == 0 {
+            0.0
+        } else {
+            self.gained(periods) * 1000.0 / migrated as f64
+        }
     }
 }

@@ -72,7 +72,9 @@ impl Figure {
     #[must_use]
     pub const fn policies(self) -> &'static [&'static str] {
         match self {
-            Figure::MegaFigure1 | Figure::MegaFigure2 => &["none", "linux", "ingens", "mega", "trident"],
+            Figure::MegaFigure1 | Figure::MegaFigure2 => {
+                &["none", "linux", "ingens", "mega", "trident"]
+            }
             Figure::TridentFigure7 => &["sequential", "trident"],
         }
     }
@@ -110,8 +112,9 @@ fn read<M: for<'de> Deserialize<'de>>(files: &[PathBuf]) -> Result<Vec<M>, Error
         .map(|file| {
             let text = std::fs::read_to_string(file)
                 .map_err(|error| Error::io(format!("read {}", file.display()), error))?;
-            serde_json::from_str(&text)
-                .map_err(|error| Error::Failed(format!("{}: not a measurement: {error}", file.display())))
+            serde_json::from_str(&text).map_err(|error| {
+                Error::Failed(format!("{}: not a measurement: {error}", file.display()))
+            })
         })
         .collect()
 }

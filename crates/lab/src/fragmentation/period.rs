@@ -47,7 +47,11 @@ impl Compaction {
             "none" => None,
             name => Some(build(name, memory_bytes)?),
         };
-        Ok(Compaction { kernel, policy, memory })
+        Ok(Compaction {
+            kernel,
+            policy,
+            memory,
+        })
     }
 
     /// One period: looks, selects within the budget, empties, and counts.
@@ -61,12 +65,19 @@ impl Compaction {
             }
             Some(policy) => {
                 let observation = self.memory.observe_physical().map_err(of_linux)?;
-                let goal = Goal { unit: Unit::Block, count: u64::MAX, pages: policy.budget_pages() };
+                let goal = Goal {
+                    unit: Unit::Block,
+                    count: u64::MAX,
+                    pages: policy.budget_pages(),
+                };
                 let targets = policy.select(&observation, &goal);
                 let emptied = self.memory.empty(&targets).map_err(of_linux)?;
                 period.tried = emptied.len() as u64;
                 period.migrate_scanned = emptied.iter().map(|emptied| emptied.counts.scanned).sum();
-                period.emptied = emptied.iter().filter(|emptied| emptied.stopped.is_free()).count() as u64;
+                period.emptied = emptied
+                    .iter()
+                    .filter(|emptied| emptied.stopped.is_free())
+                    .count() as u64;
             }
         }
         let counted = self.statistics()?.since(&before);
@@ -109,7 +120,9 @@ fn build(name: &str, memory_bytes: u64) -> Result<Box<dyn CompactionPolicy>, Err
 
 /// The memory of this machine, in bytes.
 pub(super) fn machine_bytes() -> Result<u64, Error> {
-    mega_linux::memory::observe(&LiveKernel).map(|memory| memory.total).map_err(of_linux)
+    mega_linux::memory::observe(&LiveKernel)
+        .map(|memory| memory.total)
+        .map_err(of_linux)
 }
 
 pub(super) fn of_linux(error: mega_linux::Error) -> Error {

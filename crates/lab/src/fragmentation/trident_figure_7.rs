@@ -28,6 +28,9 @@ const CHUNKS: u64 = 2;
 /// Memory with one density: 512 MiB.
 const STRETCH: usize = (512 << 20) / PAGE;
 
+/// Pages that one page of page table entries maps.
+const PAGES_PER_TABLE: usize = 512;
+
 /// One policy's run.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Measurement {
@@ -49,8 +52,8 @@ struct Chunk {
 
 pub(super) fn measure(policy: &str) -> Result<Measurement, Error> {
     let mut memory = PhysicalMemory::with_module(Arc::new(LiveKernel)).map_err(of_linux)?;
-    let mut policy =
-        compaction::build(policy, &Parameters::new()).map_err(|error| Error::Failed(error.to_string()))?;
+    let mut policy = compaction::build(policy, &Parameters::new())
+        .map_err(|error| Error::Failed(error.to_string()))?;
     let contents = fragment()?;
 
     let before = memory.observe_physical().map_err(of_linux)?;
@@ -64,11 +67,17 @@ pub(super) fn measure(policy: &str) -> Result<Measurement, Error> {
     let mut tried = BTreeSet::new();
     while measurement.emptied() < CHUNKS {
         let observation = memory.observe_physical().map_err(of_linux)?;
-        let goal = Goal { unit: Unit::Chunk, count: 1, pages: u64::MAX };
+        let goal = Goal {
+            unit: Unit::Chunk,
+            count: 1,
+            pages: u64::MAX,
+        };
         let targets = policy.select(&observation, &goal);
         let vain = targets.iter().filter(|target| !target.empties);
         measurement.in_vain += vain.map(|target| u64::from(target.pages)).sum::<u64>();
-        let Some(target) = targets.iter().find(|target| target.empties) else { break };
+        let Some(target) = targets.iter().find(|target| target.empties) else {
+            break;
+        };
         if !tried.insert(target.first_pfn) {
             break; // it could not be emptied before, and nothing better is left
         }
@@ -85,7 +94,9 @@ pub(super) fn measure(policy: &str) -> Result<Measurement, Error> {
 
 /// Fills memory and thins it out.
 fn fragment() -> Result<Contents, Error> {
-    let mut contents = Contents::map(available()? / 20 * 19)?;
+    let mut contents = Contents::map(available()? / 50 * 49)?;
+    // The page tables first: they are unmovable, and lie together while memory is still empty.
+    (0..contents.pages()).step_by(PAGES_PER_TABLE).for_each(|page| contents.touch(page));
     (0..contents.pages()).for_each(|page| contents.touch(page));
     let mut random = Random::new(7);
     for stretch in (0..contents.pages()).step_by(STRETCH) {
@@ -101,9 +112,14 @@ fn fragment() -> Result<Contents, Error> {
 
 /// Pages to move for each chunk that could be emptied, ascending.
 fn occupancy(observation: &PhysicalObservation) -> Vec<u32> {
-    let chunks = observation.zones.iter().flat_map(|zone| candidates(zone, Unit::Chunk));
-    let mut occupancy: Vec<u32> =
-        chunks.filter(Candidate::is_worth_emptying).map(|chunk| chunk.movable).collect();
+    let chunks = observation
+        .zones
+        .iter()
+        .flat_map(|zone| candidates(zone, Unit::Chunk));
+    let mut occupancy: Vec<u32> = chunks
+        .filter(Candidate::is_worth_emptying)
+        .map(|chunk| chunk.movable)
+        .collect();
     occupancy.sort_unstable();
     occupancy
 }
@@ -120,7 +136,11 @@ impl Measurement {
     /// Pages in the least occupied chunks, as many as were emptied.
     fn optimum(&self) -> u64 {
         let count = usize::try_from(self.emptied()).unwrap_or(usize::MAX);
-        self.occupancy.iter().take(count).map(|&pages| u64::from(pages)).sum()
+        self.occupancy
+            .iter()
+            .take(count)
+            .map(|&pages| u64::from(pages))
+            .sum()
     }
 }
 
@@ -133,7 +153,14 @@ pub(super) fn report(measurements: &[Measurement]) -> String {
     let _ = writeln!(
         text,
         "{:<11} {:>6} {:>10} {:>8} {:>14} {:>14} {:>14} {:>9}",
-        "policy", "FMFI", "candidates", "emptied", "moved/chunk", "in vain/chunk", "optimum/chunk", "above it"
+        "policy",
+        "FMFI",
+        "candidates",
+        "emptied",
+        "moved/chunk",
+        "in vain/chunk",
+        "optimum/chunk",
+        "above it"
     );
     for measurement in measurements {
         let emptied = measurement.emptied().max(1) as f64;
@@ -151,7 +178,11 @@ pub(super) fn report(measurements: &[Measurement]) -> String {
             (moved / optimum.max(1.0) - 1.0) * 100.0,
         );
     }
-    let find = |name: &str| measurements.iter().find(|measurement| measurement.policy == name);
+    let find = |name: &str| {
+        measurements
+            .iter()
+            .find(|measurement| measurement.policy == name)
+    };
     if let (Some(smart), Some(sequential)) = (find("trident"), find("sequential")) {
         let per_chunk = |m: &Measurement| m.migrated() as f64 / m.emptied().max(1) as f64;
         let fewer = (1.0 - per_chunk(smart) / per_chunk(sequential).max(1.0)) * 100.0;

@@ -44,15 +44,22 @@ pub fn parse(text: &str) -> Vec<FreeList> {
 /// "Node 0, zone   Normal   12 7 ..."
 fn parse_line(line: &str) -> Option<FreeList> {
     let (node, kind, rest) = node_and_zone(line)?;
-    let areas: Option<Vec<u64>> = rest.split_ascii_whitespace().map(|count| count.parse().ok()).collect();
-    areas.filter(|areas| !areas.is_empty()).map(|areas| FreeList { node, kind, areas })
+    let areas: Option<Vec<u64>> = rest
+        .split_ascii_whitespace()
+        .map(|count| count.parse().ok())
+        .collect();
+    areas
+        .filter(|areas| !areas.is_empty())
+        .map(|areas| FreeList { node, kind, areas })
 }
 
 /// Splits "Node 0, zone   Normal REST", as several files of `/proc` begin their lines.
 pub(super) fn node_and_zone(line: &str) -> Option<(u32, ZoneKind, &str)> {
     let (node, rest) = line.strip_prefix("Node")?.split_once(',')?;
     let rest = rest.trim_start().strip_prefix("zone")?.trim_start();
-    let end = rest.find(|c: char| c.is_ascii_whitespace() || c == ',').unwrap_or(rest.len());
+    let end = rest
+        .find(|c: char| c.is_ascii_whitespace() || c == ',')
+        .unwrap_or(rest.len());
     let (name, rest) = rest.split_at(end);
     Some((node.trim().parse().ok()?, ZoneKind::from_name(name)?, rest))
 }
@@ -64,19 +71,31 @@ mod tests {
 
     #[test]
     fn a_line_is_a_zone() {
-        let lists = parse("Node 0, zone      DMA      1      0 3 \nNode 1, zone   Normal 7\nnonsense\n");
+        let lists =
+            parse("Node 0, zone      DMA      1      0 3 \nNode 1, zone   Normal 7\nnonsense\n");
         assert_eq!(
             lists,
             [
-                FreeList { node: 0, kind: ZoneKind::Dma, areas: vec![1, 0, 3] },
-                FreeList { node: 1, kind: ZoneKind::Normal, areas: vec![7] },
+                FreeList {
+                    node: 0,
+                    kind: ZoneKind::Dma,
+                    areas: vec![1, 0, 3]
+                },
+                FreeList {
+                    node: 1,
+                    kind: ZoneKind::Normal,
+                    areas: vec![7]
+                },
             ]
         );
     }
 
     #[test]
     fn the_device_zone_and_a_line_cut_short_are_passed_over() {
-        assert_eq!(parse("Node 0, zone   Device  0 0\nNode 0, zone   Normal\nNode 0, zone Normal 1 x\n"), []);
+        assert_eq!(
+            parse("Node 0, zone   Device  0 0\nNode 0, zone   Normal\nNode 0, zone Normal 1 x\n"),
+            []
+        );
     }
 
     proptest! {

@@ -47,11 +47,13 @@ impl LiveDevice {
     /// [`Error::Missing`] where the module is not loaded, the privilege is missing, or the versions differ.
     pub fn open(kernel: &dyn Kernel) -> Result<Self, Error> {
         let path = Path::new(interface::DEVICE);
-        let file = kernel.open(path).map_err(|error| match error.raw_os_error() {
-            Some(libc::EACCES | libc::EPERM) => not_permitted(),
-            Some(libc::ENOENT | libc::ENODEV | libc::ENXIO) => missing(),
-            _ => Error::io("open", path)(error),
-        })?;
+        let file = kernel
+            .open(path)
+            .map_err(|error| match error.raw_os_error() {
+                Some(libc::EACCES | libc::EPERM) => not_permitted(),
+                Some(libc::ENOENT | libc::ENODEV | libc::ENXIO) => missing(),
+                _ => Error::io("open", path)(error),
+            })?;
         let mut info = Info::default();
         ioctl::plain(fd(&file).map_err(|_| missing())?, &mut info).map_err(|error| {
             match error.raw_os_error() {
@@ -92,7 +94,8 @@ impl Device for LiveDevice {
 
 /// A boundary that is not a live kernel has no device.
 fn fd(file: &FileHandle) -> io::Result<BorrowedFd<'_>> {
-    file.fd().ok_or_else(|| io::Error::from_raw_os_error(libc::EBADF))
+    file.fd()
+        .ok_or_else(|| io::Error::from_raw_os_error(libc::EBADF))
 }
 
 /// The module is not loaded.
@@ -116,7 +119,10 @@ fn not_permitted() -> Error {
 fn other_version(version: Option<u32>) -> Error {
     let theirs = version.map_or_else(String::new, |version| format!(" (it speaks {version})"));
     Error::Missing {
-        feature: format!("version {} of the kernel module's interface{theirs}", interface::VERSION),
+        feature: format!(
+            "version {} of the kernel module's interface{theirs}",
+            interface::VERSION
+        ),
         remedy: "build and load the module that belongs to this program".to_owned(),
     }
 }
@@ -126,5 +132,8 @@ pub(super) fn refused(attempt: &str, source: io::Error) -> Error {
     if source.raw_os_error() == Some(libc::EPERM) {
         return not_permitted();
     }
-    Error::Io { attempt: format!("{attempt} through {}", interface::DEVICE), source }
+    Error::Io {
+        attempt: format!("{attempt} through {}", interface::DEVICE),
+        source,
+    }
 }

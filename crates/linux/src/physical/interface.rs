@@ -249,26 +249,123 @@ mod tests {
                 ));)+
             };
         }
-        structure!("mega_info", Info, size, version, features, end_frame, max_regions, max_blocks, min_order,
-            max_order, page_table_levels, reserved, reserved2);
-        structure!("mega_region", Region, address, mapped, accessed, page_shift, reserved, flags);
-        structure!("mega_scan_task", ScanTask, size, flags, pidfd, capacity, start, length, regions, maps,
-            reserved, next, tables, cleared, nanoseconds, count, result);
-        structure!("mega_block", Block, free, movable, unmovable, huge, accessed, zone, flags, age);
-        structure!("mega_scan_blocks", ScanBlocks, size, flags, start_frame, blocks, count, done, nanoseconds,
-            reserved);
-        structure!("mega_compact", Compact, size, flags, frame, order, stop, blocker, occupied, scanned,
-            isolated, migrated, failed, nanoseconds, attempts, error, reserved);
+        structure!(
+            "mega_info",
+            Info,
+            size,
+            version,
+            features,
+            end_frame,
+            max_regions,
+            max_blocks,
+            min_order,
+            max_order,
+            page_table_levels,
+            reserved,
+            reserved2
+        );
+        structure!(
+            "mega_region",
+            Region,
+            address,
+            mapped,
+            accessed,
+            page_shift,
+            reserved,
+            flags
+        );
+        structure!(
+            "mega_scan_task",
+            ScanTask,
+            size,
+            flags,
+            pidfd,
+            capacity,
+            start,
+            length,
+            regions,
+            maps,
+            reserved,
+            next,
+            tables,
+            cleared,
+            nanoseconds,
+            count,
+            result
+        );
+        structure!(
+            "mega_block",
+            Block,
+            free,
+            movable,
+            unmovable,
+            huge,
+            accessed,
+            zone,
+            flags,
+            age
+        );
+        structure!(
+            "mega_scan_blocks",
+            ScanBlocks,
+            size,
+            flags,
+            start_frame,
+            blocks,
+            count,
+            done,
+            nanoseconds,
+            reserved
+        );
+        structure!(
+            "mega_compact",
+            Compact,
+            size,
+            flags,
+            frame,
+            order,
+            stop,
+            blocker,
+            occupied,
+            scanned,
+            isolated,
+            migrated,
+            failed,
+            nanoseconds,
+            attempts,
+            error,
+            reserved
+        );
         macro_rules! values {
             ($($name:ident),+ $(,)?) => {
                 $(all.push((concat!("MEGA_", stringify!($name)).to_owned(), u64::from($name)));)+
             };
         }
         values!(
-            FEATURE_SCAN_TASK, FEATURE_SCAN_BLOCKS, FEATURE_COMPACT, FEATURE_COMPACT_COUNTS, TASK_CLEAR,
-            REGION_WHOLE, REGION_HUGETLB, TASK_SECONDARY_NOT_SEEN, BLOCKS_RESET, BLOCK_ABSENT, BLOCK_NEW,
-            BLOCK_HUGE, BLOCK_UNTRACKED, COMPACT_DRY_RUN, COMPACT_MOVE_HUGE, STOP_DONE, STOP_ALREADY_FREE,
-            STOP_UNMOVABLE, STOP_PINNED, STOP_BUSY, STOP_NO_MEMORY, STOP_HUGE, STOP_SIGNAL, STOP_WOULD,
+            FEATURE_SCAN_TASK,
+            FEATURE_SCAN_BLOCKS,
+            FEATURE_COMPACT,
+            FEATURE_COMPACT_COUNTS,
+            TASK_CLEAR,
+            REGION_WHOLE,
+            REGION_HUGETLB,
+            TASK_SECONDARY_NOT_SEEN,
+            BLOCKS_RESET,
+            BLOCK_ABSENT,
+            BLOCK_NEW,
+            BLOCK_HUGE,
+            BLOCK_UNTRACKED,
+            COMPACT_DRY_RUN,
+            COMPACT_MOVE_HUGE,
+            STOP_DONE,
+            STOP_ALREADY_FREE,
+            STOP_UNMOVABLE,
+            STOP_PINNED,
+            STOP_BUSY,
+            STOP_NO_MEMORY,
+            STOP_HUGE,
+            STOP_SIGNAL,
+            STOP_WOULD,
         );
         all.push(("MEGA_INTERFACE_VERSION".to_owned(), VERSION.into()));
         all.push(("MEGA_IOC_INFO".to_owned(), request::<Info>()));
@@ -280,7 +377,8 @@ mod tests {
 
     #[test]
     fn every_size_offset_and_number_is_the_headers() {
-        let header = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../kernel/module/mega_ioctl.h");
+        let header =
+            PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../kernel/module/mega_ioctl.h");
         let mut program = String::from("#include <stddef.h>\n#include \"mega_ioctl.h\"\n");
         for (expression, value) in expectations() {
             writeln!(
@@ -289,8 +387,12 @@ mod tests {
             )
             .expect("a String takes everything");
         }
-        writeln!(program, "_Static_assert(sizeof(MEGA_DEVICE) == {}, \"device\");", DEVICE.len() + 1)
-            .expect("a String takes everything");
+        writeln!(
+            program,
+            "_Static_assert(sizeof(MEGA_DEVICE) == {}, \"device\");",
+            DEVICE.len() + 1
+        )
+        .expect("a String takes everything");
         let folder = tempfile::tempdir().expect("a temporary folder");
         let source = folder.path().join("interface.c");
         std::fs::write(&source, program).expect("it can be written");
@@ -301,6 +403,10 @@ mod tests {
             .arg(&source)
             .output()
             .expect("clang runs");
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        assert!(
+            output.status.success(),
+            "{}",
+            String::from_utf8_lossy(&output.stderr)
+        );
     }
 }

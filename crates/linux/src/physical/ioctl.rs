@@ -6,7 +6,10 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 use super::interface::{Block, Region, Request, ScanBlocks, ScanTask, request};
 
 /// A request without pointers.
-pub(super) fn plain<T: Request + Pointerless>(device: BorrowedFd<'_>, argument: &mut T) -> io::Result<()> {
+pub(super) fn plain<T: Request + Pointerless>(
+    device: BorrowedFd<'_>,
+    argument: &mut T,
+) -> io::Result<()> {
     // SAFETY: `T` has the layout that its request takes (`Request`), no pointers in it (`Pointerless`), and is
     // borrowed mutably for the call.
     unsafe { call(device, argument) }
@@ -60,7 +63,15 @@ unsafe fn call<T: Request>(device: BorrowedFd<'_>, argument: &mut T) -> io::Resu
     // SAFETY: `argument` has the layout that the request number says, and its pointers are the caller's
     // promise. On a file that is not /dev/mega the number is unknown (ENOTTY).
     let result = unsafe {
-        libc::ioctl(device.as_raw_fd(), request::<T>() as libc::c_ulong, std::ptr::from_mut(argument))
+        libc::ioctl(
+            device.as_raw_fd(),
+            request::<T>() as libc::c_ulong,
+            std::ptr::from_mut(argument),
+        )
     };
-    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+    if result < 0 {
+        Err(io::Error::last_os_error())
+    } else {
+        Ok(())
+    }
 }

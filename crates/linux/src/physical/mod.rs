@@ -80,7 +80,10 @@ impl PhysicalMemory {
     /// By a device of the caller's.
     #[must_use]
     pub fn with_device(kernel: Arc<dyn Kernel>, device: Box<dyn Device>) -> Self {
-        PhysicalMemory { kernel, reader: Reader::Module(device) }
+        PhysicalMemory {
+            kernel,
+            reader: Reader::Module(device),
+        }
     }
 
     /// Where its counts come from.
@@ -125,7 +128,9 @@ impl PhysicalMemory {
                     flags.blocks(self.kernel.as_ref(), block_frames(span), &mut report)?
                 }
             };
-            blocks.retain(|block| block.absent() < PAGES_PER_BLOCK && owner(&spans, block.block) == Some(span));
+            blocks.retain(|block| {
+                block.absent() < PAGES_PER_BLOCK && owner(&spans, block.block) == Some(span)
+            });
             before += span.spanned;
             zones.push(zone(span, &free_lists, blocks));
         }
@@ -139,17 +144,19 @@ impl PhysicalMemory {
 /// [`Error::Missing`] where the kernel cannot or the privilege is missing; [`Error::Io`].
 pub fn compact_memory(kernel: &dyn Kernel) -> Result<(), Error> {
     let path = Path::new("/proc/sys/vm/compact_memory");
-    kernel.write(path, b"1").map_err(|error| match error.raw_os_error() {
-        Some(libc::EACCES | libc::EPERM) => Error::Missing {
-            feature: format!("the privilege to write {}", path.display()),
-            remedy: "run as root".to_owned(),
-        },
-        Some(libc::ENOENT) => Error::Missing {
-            feature: path.display().to_string(),
-            remedy: "boot a kernel built with CONFIG_COMPACTION=y, as Debian's are".to_owned(),
-        },
-        _ => Error::io("write", path)(error),
-    })
+    kernel
+        .write(path, b"1")
+        .map_err(|error| match error.raw_os_error() {
+            Some(libc::EACCES | libc::EPERM) => Error::Missing {
+                feature: format!("the privilege to write {}", path.display()),
+                remedy: "run as root".to_owned(),
+            },
+            Some(libc::ENOENT) => Error::Missing {
+                feature: path.display().to_string(),
+                remedy: "boot a kernel built with CONFIG_COMPACTION=y, as Debian's are".to_owned(),
+            },
+            _ => Error::io("write", path)(error),
+        })
 }
 
 /// The frames of the blocks that `span` has a part of.
@@ -172,7 +179,9 @@ fn zone(
     free_lists: &[buddyinfo::FreeList],
     blocks: Vec<BlockObservation>,
 ) -> ZoneObservation {
-    let free = free_lists.iter().find(|list| list.node == span.node && list.kind == span.kind);
+    let free = free_lists
+        .iter()
+        .find(|list| list.node == span.node && list.kind == span.kind);
     ZoneObservation {
         node: span.node,
         kind: span.kind,
@@ -260,7 +269,9 @@ fn stopped(stop: u32) -> Result<Stopped, Error> {
         unknown => {
             return Err(Error::Malformed {
                 path: Path::new(interface::DEVICE).to_owned(),
-                reason: format!("the module stopped for a reason this program does not know ({unknown})"),
+                reason: format!(
+                    "the module stopped for a reason this program does not know ({unknown})"
+                ),
             });
         }
     })

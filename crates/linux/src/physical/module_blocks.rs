@@ -23,16 +23,30 @@ pub(super) fn read(
 ) -> Result<Vec<BlockObservation>, Error> {
     let pages = u64::from(PAGES_PER_BLOCK);
     let most = BATCH.min(device.info().max_blocks.max(1));
-    let flags = if forget_accesses { interface::BLOCKS_RESET } else { 0 };
+    let flags = if forget_accesses {
+        interface::BLOCKS_RESET
+    } else {
+        0
+    };
     let mut answer = vec![interface::Block::default(); most as usize];
     let mut observations = Vec::new();
     let mut start_frame = frames.start;
     while start_frame < frames.end {
         let left = frames.end.saturating_sub(start_frame).div_ceil(pages);
-        let wanted = usize::try_from(left).unwrap_or(answer.len()).min(answer.len());
-        let Some(batch) = answer.get_mut(..wanted) else { break };
-        let mut request = ScanBlocks { start_frame, flags, ..ScanBlocks::default() };
-        device.scan_blocks(&mut request, batch).map_err(|error| refused("scan blocks", error))?;
+        let wanted = usize::try_from(left)
+            .unwrap_or(answer.len())
+            .min(answer.len());
+        let Some(batch) = answer.get_mut(..wanted) else {
+            break;
+        };
+        let mut request = ScanBlocks {
+            start_frame,
+            flags,
+            ..ScanBlocks::default()
+        };
+        device
+            .scan_blocks(&mut request, batch)
+            .map_err(|error| refused("scan blocks", error))?;
         if request.done == 0 {
             let interrupted = std::io::Error::from_raw_os_error(libc::EINTR);
             return Err(refused("scan blocks", interrupted));

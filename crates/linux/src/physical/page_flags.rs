@@ -83,17 +83,20 @@ impl PageFlags {
     /// [`Error::Missing`] where the kernel does not have it or the privilege is missing.
     pub fn open(kernel: &dyn Kernel) -> Result<Self, Error> {
         let path = Path::new(PATH);
-        let file = kernel.open(path).map_err(|error| match error.raw_os_error() {
-            Some(libc::EACCES | libc::EPERM) => Error::Missing {
-                feature: format!("the privilege to read {PATH}"),
-                remedy: "run as root (it needs CAP_SYS_ADMIN)".to_owned(),
-            },
-            Some(libc::ENOENT) => Error::Missing {
-                feature: PATH.to_owned(),
-                remedy: "boot a kernel built with CONFIG_PROC_PAGE_MONITOR=y, as Debian's are".to_owned(),
-            },
-            _ => Error::io("open", path)(error),
-        })?;
+        let file = kernel
+            .open(path)
+            .map_err(|error| match error.raw_os_error() {
+                Some(libc::EACCES | libc::EPERM) => Error::Missing {
+                    feature: format!("the privilege to read {PATH}"),
+                    remedy: "run as root (it needs CAP_SYS_ADMIN)".to_owned(),
+                },
+                Some(libc::ENOENT) => Error::Missing {
+                    feature: PATH.to_owned(),
+                    remedy: "boot a kernel built with CONFIG_PROC_PAGE_MONITOR=y, as Debian's are"
+                        .to_owned(),
+                },
+                _ => Error::io("open", path)(error),
+            })?;
         Ok(PageFlags { file })
     }
 
@@ -115,10 +118,14 @@ impl PageFlags {
         while pfn < frames.end {
             let left = usize::try_from(frames.end - pfn).unwrap_or(usize::MAX);
             let wanted = left.saturating_mul(8).min(buffer.len());
-            let Some(batch) = buffer.get_mut(..wanted) else { break };
+            let Some(batch) = buffer.get_mut(..wanted) else {
+                break;
+            };
             let read = read_fully(kernel, &self.file, batch, pfn.saturating_mul(8))
                 .map_err(Error::io("read", Path::new(PATH)))?;
-            let Some(batch) = batch.get(..read) else { break };
+            let Some(batch) = batch.get(..read) else {
+                break;
+            };
             for flags in batch.chunks(BLOCK_BYTES) {
                 let block = counter.count(Block::containing(pfn), flags);
                 if block.absent() < PAGES_PER_BLOCK {
@@ -136,7 +143,12 @@ impl PageFlags {
 }
 
 /// Fills `buffer` as far as the file goes.
-fn read_fully(kernel: &dyn Kernel, file: &FileHandle, buffer: &mut [u8], offset: u64) -> std::io::Result<usize> {
+fn read_fully(
+    kernel: &dyn Kernel,
+    file: &FileHandle,
+    buffer: &mut [u8],
+    offset: u64,
+) -> std::io::Result<usize> {
     let mut filled = 0;
     while let Some(rest) = buffer.get_mut(filled..).filter(|rest| !rest.is_empty()) {
         match kernel.read_at(file, rest, offset.saturating_add(filled as u64)) {
@@ -161,7 +173,10 @@ struct Counter {
 impl Counter {
     /// Counts the flags of one block, 8 bytes each. Frames missing at the end are absent.
     fn count(&mut self, block: Block, flags: &[u8]) -> BlockObservation {
-        let mut observation = BlockObservation { free: 0, ..BlockObservation::free(block) };
+        let mut observation = BlockObservation {
+            free: 0,
+            ..BlockObservation::free(block)
+        };
         for word in flags.chunks_exact(8) {
             let flags = word.try_into().map_or(0, u64::from_ne_bytes);
             match self.page_use(flags) {
@@ -205,7 +220,10 @@ mod tests {
     const HEAD: u64 = 1 << 15;
 
     fn count(frames: &[u64]) -> BlockObservation {
-        let bytes: Vec<u8> = frames.iter().flat_map(|flags| flags.to_ne_bytes()).collect();
+        let bytes: Vec<u8> = frames
+            .iter()
+            .flat_map(|flags| flags.to_ne_bytes())
+            .collect();
         Counter::default().count(Block::containing(0), &bytes)
     }
 
@@ -218,7 +236,10 @@ mod tests {
         frames.extend([0; 300]); // the kernel's own pages have no flags
         frames.extend([flag::SLAB | flag::LRU; 50]);
         let block = count(&frames);
-        assert_eq!((block.free, block.movable, block.unmovable, block.absent()), (100, 57, 350, 5));
+        assert_eq!(
+            (block.free, block.movable, block.unmovable, block.absent()),
+            (100, 57, 350, 5)
+        );
         assert_eq!(block.page_size, PageSize::Base);
     }
 
@@ -228,7 +249,10 @@ mod tests {
         let mut frames = vec![flag::LRU | flag::THP | HEAD];
         frames.extend([flag::COMPOUND_TAIL; 511]);
         let block = count(&frames);
-        assert_eq!((block.movable, block.unmovable, block.page_size), (512, 0, PageSize::Huge));
+        assert_eq!(
+            (block.movable, block.unmovable, block.page_size),
+            (512, 0, PageSize::Huge)
+        );
 
         frames[0] = HEAD;
         assert_eq!(count(&frames).unmovable, 512);
@@ -238,11 +262,21 @@ mod tests {
     fn a_giant_page_is_known_as_one_from_its_second_block() {
         let mut counter = Counter::default();
         let bytes = |head: bool| -> Vec<u8> {
-            let first = if head { HEAD | flag::HUGE } else { flag::COMPOUND_TAIL | flag::HUGE };
+            let first = if head {
+                HEAD | flag::HUGE
+            } else {
+                flag::COMPOUND_TAIL | flag::HUGE
+            };
             let rest = std::iter::repeat_n(flag::COMPOUND_TAIL | flag::HUGE, 511);
-            std::iter::once(first).chain(rest).flat_map(u64::to_ne_bytes).collect()
+            std::iter::once(first)
+                .chain(rest)
+                .flat_map(u64::to_ne_bytes)
+                .collect()
         };
-        assert_eq!(counter.count(Block::containing(0), &bytes(true)).page_size, PageSize::Huge);
+        assert_eq!(
+            counter.count(Block::containing(0), &bytes(true)).page_size,
+            PageSize::Huge
+        );
         let second = counter.count(Block::containing(512), &bytes(false));
         assert_eq!((second.page_size, second.unmovable), (PageSize::Giant, 512));
     }

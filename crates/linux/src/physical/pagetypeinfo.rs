@@ -41,8 +41,14 @@ pub fn parse(text: &str) -> Vec<PageblockTypes> {
     lines
         .map_while(node_and_zone)
         .map(|(node, kind, counts)| {
-            let counts = counts.split_ascii_whitespace().map_while(|count| count.parse().ok());
-            let counts = names.iter().map(|&name| name.to_owned()).zip(counts).collect();
+            let counts = counts
+                .split_ascii_whitespace()
+                .map_while(|count| count.parse().ok());
+            let counts = names
+                .iter()
+                .map(|&name| name.to_owned())
+                .zip(counts)
+                .collect();
             PageblockTypes { node, kind, counts }
         })
         .collect()
@@ -68,8 +74,16 @@ mod tests {
         assert_eq!(
             parse(text),
             [
-                PageblockTypes { node: 0, kind: ZoneKind::Dma, counts: counts(1, 7) },
-                PageblockTypes { node: 0, kind: ZoneKind::Normal, counts: counts(46, 597) },
+                PageblockTypes {
+                    node: 0,
+                    kind: ZoneKind::Dma,
+                    counts: counts(1, 7)
+                },
+                PageblockTypes {
+                    node: 0,
+                    kind: ZoneKind::Normal,
+                    counts: counts(46, 597)
+                },
             ]
         );
     }

@@ -27,7 +27,11 @@ impl Device for Scripted {
         Err(io::Error::from_raw_os_error(libc::ESRCH))
     }
 
-    fn scan_blocks(&mut self, request: &mut ScanBlocks, blocks: &mut [interface::Block]) -> io::Result<()> {
+    fn scan_blocks(
+        &mut self,
+        request: &mut ScanBlocks,
+        blocks: &mut [interface::Block],
+    ) -> io::Result<()> {
         let first = usize::try_from(request.start_frame / 512).unwrap_or(usize::MAX);
         let known = self.blocks.get(first..).unwrap_or_default();
         for (slot, block) in blocks.iter_mut().zip(known) {
@@ -39,15 +43,26 @@ impl Device for Scripted {
 
     fn compact(&mut self, request: &mut Compact) -> io::Result<()> {
         let asked = (request.frame, request.order, request.flags);
-        self.asked.lock().expect("no test panics with it").push(asked);
-        request.stop = self.answers.pop_front().expect("an answer for each request")?;
+        self.asked
+            .lock()
+            .expect("no test panics with it")
+            .push(asked);
+        request.stop = self
+            .answers
+            .pop_front()
+            .expect("an answer for each request")?;
         request.migrated = 100;
         Ok(())
     }
 }
 
 fn target(unit: Unit, first_pfn: u64) -> Target {
-    Target { unit, first_pfn, pages: 100, empties: true }
+    Target {
+        unit,
+        first_pfn,
+        pages: 100,
+        empties: true,
+    }
 }
 
 fn errno(number: i32) -> io::Result<u32> {
@@ -55,33 +70,64 @@ fn errno(number: i32) -> io::Result<u32> {
 }
 
 fn empty(answers: Vec<io::Result<u32>>) -> Result<Vec<Stopped>, Error> {
-    let targets: Vec<Target> = (0..answers.len() as u64).map(|i| target(Unit::Block, i * 512)).collect();
-    let device = Scripted { answers: answers.into(), ..Scripted::default() };
+    let targets: Vec<Target> = (0..answers.len() as u64)
+        .map(|i| target(Unit::Block, i * 512))
+        .collect();
+    let device = Scripted {
+        answers: answers.into(),
+        ..Scripted::default()
+    };
     let mut memory = PhysicalMemory::with_device(Arc::new(LiveKernel), Box::new(device));
-    Ok(memory.empty(&targets)?.iter().map(|report| report.stopped).collect())
+    Ok(memory
+        .empty(&targets)?
+        .iter()
+        .map(|report| report.stopped)
+        .collect())
 }
 
 #[test]
 fn every_reason_to_stop_is_told_apart() {
     let reasons = empty((0..=8).map(Ok).collect()).expect("all are known");
     use Stopped::*;
-    let expected = [Emptied, AlreadyFree, Unmovable, Pinned, Busy, NoMemory, Huge, Interrupted];
+    let expected = [
+        Emptied,
+        AlreadyFree,
+        Unmovable,
+        Pinned,
+        Busy,
+        NoMemory,
+        Huge,
+        Interrupted,
+    ];
     assert_eq!(reasons, expected, "and an interruption is the last");
     assert_eq!(empty(vec![Ok(8)]).expect("it is known"), [Would]);
-    assert_eq!(empty(vec![errno(libc::ENXIO), errno(libc::EBUSY)]).expect("known"), [NotInOneZone, Busy]);
+    assert_eq!(
+        empty(vec![errno(libc::ENXIO), errno(libc::EBUSY)]).expect("known"),
+        [NotInOneZone, Busy]
+    );
 }
 
 #[test]
 fn what_is_not_understood_is_an_error_and_a_lost_privilege_says_so() {
     assert!(matches!(empty(vec![Ok(77)]), Err(Error::Malformed { .. })));
-    assert!(matches!(empty(vec![errno(libc::EPERM)]), Err(Error::Missing { .. })));
-    assert!(matches!(empty(vec![errno(libc::EFAULT)]), Err(Error::Io { .. })));
+    assert!(matches!(
+        empty(vec![errno(libc::EPERM)]),
+        Err(Error::Missing { .. })
+    ));
+    assert!(matches!(
+        empty(vec![errno(libc::EFAULT)]),
+        Err(Error::Io { .. })
+    ));
 }
 
 #[test]
 fn a_dry_run_asks_the_module_to_look_only() {
     let asked = Arc::default();
-    let device = Scripted { answers: [Ok(8), Ok(8)].into(), asked: Arc::clone(&asked), ..Scripted::default() };
+    let device = Scripted {
+        answers: [Ok(8), Ok(8)].into(),
+        asked: Arc::clone(&asked),
+        ..Scripted::default()
+    };
     let mut memory = PhysicalMemory::with_device(Arc::new(ReadOnly(LiveKernel)), Box::new(device));
     let targets = [target(Unit::Block, 512), target(Unit::Chunk, 1 << 18)];
     assert!(memory.empty(&targets).is_ok());
@@ -94,17 +140,41 @@ fn a_dry_run_asks_the_module_to_look_only() {
 
 #[test]
 fn blocks_are_read_in_batches_and_the_first_look_knows_no_age() {
-    let old = interface::Block { free: 500, movable: 12, accessed: 3, age: 1500, ..Default::default() };
-    let new = interface::Block { flags: interface::BLOCK_NEW, ..old };
-    let absent = interface::Block { flags: interface::BLOCK_ABSENT, ..Default::default() };
-    let mut device = Scripted { blocks: vec![old, new, absent, old, old], ..Scripted::default() };
+    let old = interface::Block {
+        free: 500,
+        movable: 12,
+        accessed: 3,
+        age: 1500,
+        ..Default::default()
+    };
+    let new = interface::Block {
+        flags: interface::BLOCK_NEW,
+        ..old
+    };
+    let absent = interface::Block {
+        flags: interface::BLOCK_ABSENT,
+        ..Default::default()
+    };
+    let mut device = Scripted {
+        blocks: vec![old, new, absent, old, old],
+        ..Scripted::default()
+    };
     device.info.max_blocks = 2;
-    let blocks = module_blocks::read(&mut device, 0..5 * 512, false, &mut |_| ()).expect("it answers");
-    let seen: Vec<_> = blocks.iter().map(|b| (b.block.index(), b.accessed, b.age)).collect();
+    let blocks =
+        module_blocks::read(&mut device, 0..5 * 512, false, &mut |_| ()).expect("it answers");
+    let seen: Vec<_> = blocks
+        .iter()
+        .map(|b| (b.block.index(), b.accessed, b.age))
+        .collect();
     let known = (Some(3), Some(Duration::from_millis(1500)));
     assert_eq!(
         seen,
-        [(0, known.0, known.1), (1, None, None), (3, known.0, known.1), (4, known.0, known.1)]
+        [
+            (0, known.0, known.1),
+            (1, None, None),
+            (3, known.0, known.1),
+            (4, known.0, known.1)
+        ]
     );
 }
 
@@ -116,10 +186,20 @@ fn a_scan_that_does_not_get_on_ends_as_interrupted() {
 
 #[test]
 fn where_one_nodes_memory_lies_inside_anothers_each_block_counts_once() {
-    let span = |node, start_pfn, spanned| ZoneSpan { node, kind: ZoneKind::Normal, start_pfn, spanned, high: 0 };
+    let span = |node, start_pfn, spanned| ZoneSpan {
+        node,
+        kind: ZoneKind::Normal,
+        start_pfn,
+        spanned,
+        high: 0,
+    };
     let spans = [span(0, 0, 512 * 10), span(1, 512 * 4, 512 * 2)];
     let owners: Vec<u32> = (0..10)
-        .map(|index| owner(&spans, Block::containing(index * 512)).expect("one has it").node)
+        .map(|index| {
+            owner(&spans, Block::containing(index * 512))
+                .expect("one has it")
+                .node
+        })
         .collect();
     assert_eq!(owners, [0, 0, 0, 0, 1, 1, 0, 0, 0, 0]);
 }
@@ -131,8 +211,12 @@ fn the_free_pages_of_all_blocks_are_those_of_the_free_lists() {
         Ok(memory) => memory,
         Err(error) => {
             let name = "the_free_pages_of_all_blocks_are_those_of_the_free_lists";
-            eprintln!("skipped: {name}: {error}");
-            assert_ne!(std::env::var("CI").as_deref(), Ok("true"), "{name} cannot run: {error}");
+            eprintln!("SKIPPED {name}: {error}");
+            assert_ne!(
+                std::env::var("CI").as_deref(),
+                Ok("true"),
+                "{name} cannot run: {error}"
+            );
             return;
         }
     };
@@ -142,7 +226,13 @@ fn the_free_pages_of_all_blocks_are_those_of_the_free_lists() {
     let counted: u64 = blocks().map(|block| u64::from(block.free)).sum();
     // Others allocate and free meanwhile, and the module counts per-CPU lists too.
     let tolerance = listed / 10 + 65_536;
-    assert!(counted.abs_diff(listed) < tolerance, "{counted} counted, {listed} listed");
-    assert!(blocks().any(|block| block.unmovable > 0), "the kernel itself lies somewhere");
+    assert!(
+        counted.abs_diff(listed) < tolerance,
+        "{counted} counted, {listed} listed"
+    );
+    assert!(
+        blocks().any(|block| block.unmovable > 0),
+        "the kernel itself lies somewhere"
+    );
     assert!(blocks().all(|block| block.free + block.movable + block.unmovable <= 512));
 }

@@ -40,7 +40,9 @@ impl CompactionStatistics {
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let value = |name: &str| {
-            let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+            let line = text
+                .lines()
+                .find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
             line?.trim().parse().ok()
         };
         Some(CompactionStatistics {
@@ -97,6 +99,9 @@ mod tests {
 
     #[test]
     fn a_kernel_without_compaction_has_none() {
-        assert_eq!(CompactionStatistics::parse("pgmigrate_success 7\npgmigrate_fail 1\n"), None);
+        assert_eq!(
+            CompactionStatistics::parse("pgmigrate_success 7\npgmigrate_fail 1\n"),
+            None
+        );
     }
 }

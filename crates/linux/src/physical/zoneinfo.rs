@@ -47,12 +47,17 @@ pub fn parse(text: &str) -> Vec<ZoneSpan> {
     let mut spans = Vec::new();
     let mut lines = text.lines().peekable();
     while let Some(line) = lines.next() {
-        let Some((node, kind, _)) = node_and_zone(line) else { continue };
+        let Some((node, kind, _)) = node_and_zone(line) else {
+            continue;
+        };
         let (mut high, mut spanned, mut start_pfn) = (0, None, None);
         while let Some(line) = lines.next_if(|line| !line.starts_with("Node")) {
             let mut words = line.split_ascii_whitespace();
             // The per-CPU lists have a `high:` of their own, with a colon.
-            match (words.next(), words.next().and_then(|value| value.parse::<u64>().ok())) {
+            match (
+                words.next(),
+                words.next().and_then(|value| value.parse::<u64>().ok()),
+            ) {
                 (Some("high"), Some(value)) => high = value,
                 (Some("spanned"), value) => spanned = value,
                 (Some("start_pfn:"), value) => start_pfn = value,
@@ -60,7 +65,13 @@ pub fn parse(text: &str) -> Vec<ZoneSpan> {
             }
         }
         if let (Some(start_pfn), Some(spanned @ 1..)) = (start_pfn, spanned) {
-            spans.push(ZoneSpan { node, kind, start_pfn, spanned, high });
+            spans.push(ZoneSpan {
+                node,
+                kind,
+                start_pfn,
+                spanned,
+                high,
+            });
         }
     }
     spans

@@ -34,15 +34,23 @@ impl ModuleTracker {
     /// # Errors
     /// Where the module is not loaded, speaks another version, or the privilege is missing.
     pub fn open(kernel: Arc<dyn Kernel>) -> Result<ModuleTracker, Unavailable> {
-        let device = LiveDevice::open(&*kernel).map_err(|error| Unavailable::Module(Box::new(error)))?;
-        Ok(ModuleTracker::with_device(Box::new(device), !kernel.is_read_only()))
+        let device =
+            LiveDevice::open(&*kernel).map_err(|error| Unavailable::Module(Box::new(error)))?;
+        Ok(ModuleTracker::with_device(
+            Box::new(device),
+            !kernel.is_read_only(),
+        ))
     }
 
     /// By a device of the caller's. With `clears` a scan clears the Accessed bits it read.
     fn with_device(device: Box<dyn Device>, clears: bool) -> Self {
         let most = BATCH.min(device.info().max_regions.max(1));
         let regions = vec![interface::Region::default(); most as usize];
-        ModuleTracker { device, clears, regions }
+        ModuleTracker {
+            device,
+            clears,
+            regions,
+        }
     }
 
     fn look(
@@ -53,11 +61,21 @@ impl ModuleTracker {
     ) -> Result<(), TrackError> {
         let pid = target.process.pid;
         let pidfd = target.handle.fd().map_or(-1, |fd| fd.as_raw_fd());
-        let flags = if self.clears { interface::TASK_CLEAR } else { 0 };
+        let flags = if self.clears {
+            interface::TASK_CLEAR
+        } else {
+            0
+        };
         let mut start = range.start;
         while start < range.end {
             let length = range.end - start;
-            let mut request = ScanTask { flags, pidfd, start, length, ..ScanTask::default() };
+            let mut request = ScanTask {
+                flags,
+                pidfd,
+                start,
+                length,
+                ..ScanTask::default()
+            };
             match self.device.scan_task(&mut request, &mut self.regions) {
                 Ok(()) => {}
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
@@ -65,7 +83,11 @@ impl ModuleTracker {
                     return Err(TrackError::Gone { pid });
                 }
                 Err(error) => {
-                    return Err(TrackError::Refused { attempted: "scan through /dev/mega", pid, error });
+                    return Err(TrackError::Refused {
+                        attempted: "scan through /dev/mega",
+                        pid,
+                        error,
+                    });
                 }
             }
             let found = self.regions.iter().take(request.count as usize);
@@ -112,7 +134,9 @@ impl Tracker for ModuleTracker {
         let whole = whole_regions(ranges, USER_END);
         let mut result = { whole }.try_for_each(|range| self.look(target, &range, out));
         if target.has_exited() {
-            result = Err(TrackError::Gone { pid: target.process.pid });
+            result = Err(TrackError::Gone {
+                pid: target.process.pid,
+            });
         }
         if result.is_err() {
             out.clear();
@@ -148,8 +172,14 @@ mod tests {
         }
 
         fn scan_task(&mut self, request: &mut ScanTask, regions: &mut [Region]) -> io::Result<()> {
-            self.flags.lock().expect("nobody panicked").push(request.flags);
-            let answer = self.answers.pop_front().expect("an answer for each request");
+            self.flags
+                .lock()
+                .expect("nobody panicked")
+                .push(request.flags);
+            let answer = self
+                .answers
+                .pop_front()
+                .expect("an answer for each request");
             let (found, next) = answer.map_err(io::Error::from_raw_os_error)?;
             regions[..found.len()].copy_from_slice(&found);
             request.count = u32::try_from(found.len()).expect("a few");
@@ -168,15 +198,35 @@ mod tests {
 
     type Answers = Vec<Result<(Vec<Region>, u64), i32>>;
 
-    fn scan(answers: Answers, clears: bool) -> (Result<Vec<RegionObservation>, TrackError>, Vec<u32>) {
+    fn scan(
+        answers: Answers,
+        clears: bool,
+    ) -> (Result<Vec<RegionObservation>, TrackError>, Vec<u32>) {
         let flags = Arc::default();
-        let info = Info { max_regions: 4, ..Info::default() };
-        let device = Scripted { info, answers: answers.into(), flags: Arc::clone(&flags) };
+        let info = Info {
+            max_regions: 4,
+            ..Info::default()
+        };
+        let device = Scripted {
+            info,
+            answers: answers.into(),
+            flags: Arc::clone(&flags),
+        };
         let mut tracker = ModuleTracker::with_device(Box::new(device), clears);
         let handle = ProcessHandle::new(7, None);
-        let target = Target { process: ProcessId { pid: 7, start_time: 1 }, handle: &handle };
+        let target = Target {
+            process: ProcessId {
+                pid: 7,
+                start_time: 1,
+            },
+            handle: &handle,
+        };
         let mut out = Vec::new();
-        let result = tracker.scan(&target, &[0..8 * HUGE_PAGE_SIZE], &mut out);
+        let result = tracker.scan(
+            &target,
+            std::slice::from_ref(&(0..8 * HUGE_PAGE_SIZE)),
+            &mut out,
+        );
         if result.is_err() {
             assert!(out.is_empty(), "an error leaves nothing behind");
         }
@@ -185,25 +235,48 @@ mod tests {
     }
 
     fn region(index: u64, mapped: u16, accessed: u16, page_shift: u8) -> Region {
-        Region { address: index * HUGE_PAGE_SIZE, mapped, accessed, page_shift, ..Region::default() }
+        Region {
+            address: index * HUGE_PAGE_SIZE,
+            mapped,
+            accessed,
+            page_shift,
+            ..Region::default()
+        }
     }
 
     #[test]
     fn a_scan_goes_on_where_the_module_stopped() {
         let answers = vec![
-            Ok((vec![region(0, 3, 2, 12), region(1, 0, 0, 21)], 4 * HUGE_PAGE_SIZE)),
+            Ok((
+                vec![region(0, 3, 2, 12), region(1, 0, 0, 21)],
+                4 * HUGE_PAGE_SIZE,
+            )),
             Err(libc::EINTR),
-            Ok((vec![region(5, 512, 512, 21), region(6, 512, 0, 30)], 8 * HUGE_PAGE_SIZE)),
+            Ok((
+                vec![region(5, 512, 512, 21), region(6, 512, 0, 30)],
+                8 * HUGE_PAGE_SIZE,
+            )),
         ];
         let (seen, flags) = scan(answers, true);
         let seen: Vec<_> = seen
             .expect("it got through")
             .iter()
-            .map(|r| (r.region.start() / HUGE_PAGE_SIZE, r.mapped, r.accessed, r.page_size))
+            .map(|r| {
+                (
+                    r.region.start() / HUGE_PAGE_SIZE,
+                    r.mapped,
+                    r.accessed,
+                    r.page_size,
+                )
+            })
             .collect();
         assert_eq!(
             seen,
-            [(0, 3, 2, PageSize::Base), (5, 512, 512, PageSize::Huge), (6, 512, 0, PageSize::Giant)]
+            [
+                (0, 3, 2, PageSize::Base),
+                (5, 512, 512, PageSize::Huge),
+                (6, 512, 0, PageSize::Giant)
+            ]
         );
         assert_eq!(flags, [interface::TASK_CLEAR; 3]);
     }
@@ -217,17 +290,32 @@ mod tests {
     #[test]
     fn a_process_that_is_gone_a_refusal_and_nonsense_are_told_apart() {
         let half = || Ok((vec![region(0, 1, 1, 12)], 4 * HUGE_PAGE_SIZE));
-        assert!(matches!(scan(vec![half(), Err(libc::ESRCH)], true).0, Err(TrackError::Gone { pid: 7 })));
-        assert!(matches!(scan(vec![half(), Err(libc::EPERM)], true).0, Err(TrackError::Refused { .. })));
+        assert!(matches!(
+            scan(vec![half(), Err(libc::ESRCH)], true).0,
+            Err(TrackError::Gone { pid: 7 })
+        ));
+        assert!(matches!(
+            scan(vec![half(), Err(libc::EPERM)], true).0,
+            Err(TrackError::Refused { .. })
+        ));
         let stuck = Ok((Vec::new(), 4 * HUGE_PAGE_SIZE));
-        assert!(matches!(scan(vec![half(), stuck], true).0, Err(TrackError::Nonsense { .. })));
+        assert!(matches!(
+            scan(vec![half(), stuck], true).0,
+            Err(TrackError::Nonsense { .. })
+        ));
         let beyond = Ok((Vec::new(), 9 * HUGE_PAGE_SIZE));
-        assert!(matches!(scan(vec![beyond], true).0, Err(TrackError::Nonsense { .. })));
+        assert!(matches!(
+            scan(vec![beyond], true).0,
+            Err(TrackError::Nonsense { .. })
+        ));
     }
 
     #[test]
     fn counts_beyond_a_region_are_cut() {
-        let (seen, _) = scan(vec![Ok((vec![region(0, 600, 700, 12)], 8 * HUGE_PAGE_SIZE))], true);
+        let (seen, _) = scan(
+            vec![Ok((vec![region(0, 600, 700, 12)], 8 * HUGE_PAGE_SIZE))],
+            true,
+        );
         let seen = seen.expect("it got through");
         assert_eq!((seen[0].mapped, seen[0].accessed), (512, 512));
     }

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use super::{BpfTracker, MappedTracker, ModuleTracker, PageIdleTracker, Tracker, TrackerKind, Unavailable};
+use super::{
+    BpfTracker, MappedTracker, ModuleTracker, PageIdleTracker, Tracker, TrackerKind, Unavailable,
+};
 use crate::kernel::Kernel;
 
 /// No tracker could be opened.

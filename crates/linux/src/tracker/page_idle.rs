@@ -247,6 +247,7 @@ fn frames_are_shown(kernel: &dyn Kernel) -> io::Result<bool> {
 }
 
 #[cfg(test)]
+#[allow(clippy::single_range_in_vec_init)] // one range is a list of ranges
 mod tests {
     use std::collections::BTreeSet;
 

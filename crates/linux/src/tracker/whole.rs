@@ -19,6 +19,7 @@ pub(super) fn whole_regions(ranges: &[Range<u64>], end: u64) -> impl Iterator<It
 }
 
 #[cfg(test)]
+#[allow(clippy::single_range_in_vec_init)] // one range is a list of ranges
 mod tests {
     use proptest::prelude::*;
 

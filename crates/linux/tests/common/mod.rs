@@ -1,6 +1,11 @@
 //! What the live tests share: a subject process that knows its own memory, and a way to say "cannot run here".
 
 #![allow(dead_code, reason = "each test file uses its own part")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test fails by panicking, in its helpers too"
+)]
 
 pub(crate) mod subject;
 

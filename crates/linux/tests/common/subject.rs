@@ -8,6 +8,7 @@ use std::ops::Range;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use mega_core::ProcessId;
+use mega_linux::fault::{self, FaultControl};
 use mega_linux::kernel::LiveKernel;
 use mega_linux::process;
 
@@ -25,8 +26,13 @@ pub(crate) struct Subject {
 }
 
 impl Subject {
+    /// Starts a subject whose faults take base pages whatever the global mode is, where the kernel can do so.
     pub(crate) fn start() -> Self {
-        Self::start_with(|_| {})
+        let control = match fault::knows_per_process_control(&LiveKernel) {
+            Some(true) => FaultControl::PerProcess,
+            _ => FaultControl::Nothing,
+        };
+        Self::start_with(|command| control.apply(command))
     }
 
     /// Starts a subject by a command that `prepare` may change.

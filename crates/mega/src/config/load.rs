@@ -319,7 +319,7 @@ fn tracker(value: &DeValue<'_>) -> Result<Option<TrackerKind>, String> {
     match reader::string(value)? {
         "auto" => Ok(None),
         name => name.parse().map(Some).map_err(|_| {
-            format!("'{name}' is no tracker; there are auto, bpf, page_idle and mapped")
+            format!("'{name}' is no tracker; there are auto, module, bpf, page_idle and mapped")
         }),
     }
 }

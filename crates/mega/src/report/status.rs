@@ -45,6 +45,20 @@ pub(crate) struct ManagerStatus {
     /// `null` before the first observation.
     pub(crate) memory: Option<Memory>,
     pub(crate) groups: Vec<GroupStatus>,
+    /// What was done to keep contiguity ahead of promotions; `null` without the kernel module.
+    #[serde(default)]
+    pub(crate) compaction: Option<CompactionReport>,
+}
+
+/// Blocks emptied ahead of promotions, since the start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct CompactionReport {
+    /// Blocks that were tried.
+    pub(crate) tried: u64,
+    /// Blocks that were free then.
+    pub(crate) emptied: u64,
+    pub(crate) pages_migrated: u64,
+    pub(crate) pages_failed: u64,
 }
 
 impl ManagerStatus {

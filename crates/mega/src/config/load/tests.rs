@@ -106,7 +106,7 @@ fn wrong_values_name_file_and_line() {
     );
     assert_eq!(
         refusal("tracker = \"best\"\n"),
-        "mega.toml:1: 'tracker': 'best' is no tracker; there are auto, bpf, page_idle and mapped"
+        "mega.toml:1: 'tracker': 'best' is no tracker; there are auto, module, bpf, page_idle and mapped"
     );
     assert!(
         refusal("select = 5\n").starts_with("mega.toml:1: 'select': must be an array of tables")

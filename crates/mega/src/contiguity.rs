@@ -1,0 +1,70 @@
+//! Free blocks for the promotions to come, where the kernel module can empty some.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use mega_core::compaction::ahead::{Demand, Pace, keep_ahead};
+use mega_core::compaction::{CompactionPolicy, Mega};
+use mega_linux::physical::PhysicalMemory;
+use mega_linux::{Error, Host};
+
+use crate::report::CompactionReport;
+
+/// Keeps contiguity ahead of promotions, by MEGA's compaction and within its budget per period.
+pub(crate) struct Contiguity {
+    memory: PhysicalMemory,
+    policy: Box<dyn CompactionPolicy>,
+    pace: Pace,
+    done: CompactionReport,
+}
+
+impl Contiguity {
+    /// `None` in a dry run, which changes nothing, and without the module. It is never required.
+    pub(crate) fn open(host: &Host) -> Option<Self> {
+        if host.is_dry_run() {
+            return None;
+        }
+        let memory = PhysicalMemory::with_module(Arc::clone(host.kernel())).ok()?;
+        let policy: Box<dyn CompactionPolicy> = Box::new(Mega::default());
+        let pace = Pace::of(policy.as_ref());
+        Some(Contiguity {
+            memory,
+            policy,
+            pace,
+            done: CompactionReport::default(),
+        })
+    }
+
+    /// Empties what `demand` lacks of `free_blocks`, as far as the budget of the period allows at the time `now`.
+    ///
+    /// # Errors
+    /// Where the module refuses to work at all.
+    pub(crate) fn keep_ahead(
+        &mut self,
+        demand: Demand,
+        free_blocks: u64,
+        now: Duration,
+    ) -> Result<(), Error> {
+        let policy = self.policy.as_mut();
+        let emptied = keep_ahead(
+            &mut self.memory,
+            policy,
+            &mut self.pace,
+            demand,
+            free_blocks,
+            now,
+        )?;
+        for report in emptied {
+            self.done.tried += 1;
+            self.done.emptied += u64::from(report.stopped.is_free());
+            self.done.pages_migrated += report.counts.migrated;
+            self.done.pages_failed += report.counts.failed;
+        }
+        Ok(())
+    }
+
+    /// What was done since the start.
+    pub(crate) fn done(&self) -> CompactionReport {
+        self.done
+    }
+}

@@ -1,0 +1,451 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Random requests with random arguments, for as many seconds as the argument says
+ * (60 without one), at the same time as
+ *
+ *   victims    processes that map, touch, collapse, page out, fork and exit, and
+ *              look whether their memory is what they wrote
+ *   swap       to zram, where the kernel has it
+ *   reloading  of the module
+ *   a witness  sparse memory that is moved about all the time and must not change
+ *
+ * What the kernel logged and leaked meanwhile is for whoever runs this to look at.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/swap.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+#include "device.h"
+#include "memory.h"
+#include "module.h"
+#include "tap.h"
+
+#define VICTIMS 4
+#define CALLERS 2
+
+/* Shared by all processes. */
+struct board {
+	volatile bool stop;
+	volatile pid_t victims[VICTIMS];
+	uint64_t end;			/* of memory, in frames */
+	unsigned long calls[4];		/* by request, that succeeded */
+	unsigned long errors[4];	/* and that failed */
+	unsigned long done;		/* compactions that ended so */
+	unsigned long lives;		/* of victims */
+	unsigned long reloads;
+	unsigned long wrong;		/* pages that were not as written */
+	unsigned long strange;		/* errors that must not be */
+};
+
+static struct board *board;
+
+static void add(unsigned long *counter)
+{
+	__atomic_fetch_add(counter, 1, __ATOMIC_RELAXED);
+}
+
+/* ---- Random numbers: xorshift, seeded and printed ---------------------- */
+
+static uint64_t state;
+
+static uint64_t any(void)
+{
+	state ^= state << 13;
+	state ^= state >> 7;
+	state ^= state << 17;
+	return state;
+}
+
+static unsigned int below(unsigned int limit)
+{
+	return any() % limit;
+}
+
+static uint64_t odd_number(void)
+{
+	static const uint64_t edges[] = {
+		0, 1, 511, 512, 4095, 4096, HUGE, ~0ULL, ~511ULL, 1ULL << 47, 1ULL << 56,
+		1ULL << 63, 0xffff888000000000ULL, 0xffffffff80000000ULL, 1ULL << 31, 1ULL << 32,
+	};
+
+	if (below(3) == 0)
+		return any() >> below(64);
+	return edges[below(sizeof(edges) / sizeof(*edges))];
+}
+
+/* ---- Victims ----------------------------------------------------------- */
+
+/* One life of a process that does to its memory what processes do. */
+static void live(void)
+{
+	size_t pages = (1 + below(6)) * HUGE / PAGE;
+	char *memory = map_aligned(pages * PAGE);
+	uint64_t seed = any();
+	unsigned int acts = 5 + below(40);
+
+	for (size_t i = 0; i < pages; i++)
+		page_fill(memory + i * PAGE, seed);
+	while (acts-- && !board->stop) {
+		size_t from = below(pages);
+		size_t count = 1 + below(pages - from);
+		char *at = memory + from * PAGE;
+
+		switch (below(9)) {
+		case 0:
+			madvise(memory, pages * PAGE, MADV_HUGEPAGE);
+			madvise(memory, pages * PAGE, MADV_COLLAPSE);
+			break;
+		case 1:
+			madvise(at, count * PAGE, MADV_PAGEOUT);
+			break;
+		case 2:
+			madvise(at, PAGE, MADV_COLD);
+			break;
+		case 3:
+			if (!fork()) {
+				for (size_t i = 0; i < pages; i += 1 + below(8))
+					if (!page_right(memory + i * PAGE, seed))
+						add(&board->wrong);
+				_exit(0);
+			}
+			break;
+		case 4:
+			mprotect(at, count * PAGE, PROT_READ);
+			mprotect(memory, pages * PAGE, PROT_READ | PROT_WRITE);
+			break;
+		case 5:
+			memory = mremap(memory, pages * PAGE, pages * PAGE, 0);
+			break;
+		case 6:
+			mlock(at, PAGE);
+			munlock(at, PAGE);
+			break;
+		case 7:
+			while (waitpid(-1, NULL, WNOHANG) > 0)
+				;
+			break;
+		default:
+			for (size_t i = from; i < from + count; i++)
+				if (!page_right(memory + i * PAGE, seed))
+					add(&board->wrong);
+		}
+	}
+	for (size_t i = 0; i < pages; i++)
+		if (!page_right(memory + i * PAGE, seed))
+			add(&board->wrong);
+}
+
+/* Keeps one victim alive: a new one when it has ended, or is killed early. */
+static void keep_victim(int slot)
+{
+	while (!board->stop) {
+		pid_t child = fork();
+
+		if (child < 0) {
+			usleep(1000);
+			continue;
+		}
+		if (!child) {
+			state = any() ^ getpid();
+			live();
+			_exit(0);
+		}
+		board->victims[slot] = child;
+		any();
+		if (below(3) == 0) {
+			usleep(below(30000));
+			kill(child, SIGKILL);
+		}
+		waitpid(child, NULL, 0);
+		add(&board->lives);
+	}
+}
+
+/* ---- Callers ----------------------------------------------------------- */
+
+/* Where results are written; parts of it come and go. */
+#define BUFFER (4UL << 20)
+static char *buffer;
+
+static uint64_t some_pointer(void)
+{
+	switch (below(12)) {
+	case 0:
+		return odd_number();
+	case 1:
+		mprotect(buffer + below(BUFFER / PAGE) * PAGE, PAGE, PROT_READ);
+		break;
+	case 2:
+		mprotect(buffer, BUFFER, PROT_READ | PROT_WRITE);
+		break;
+	case 3:
+		madvise(buffer, BUFFER, MADV_DONTNEED);
+		break;
+	}
+	return (uintptr_t)buffer + below(BUFFER / 8) * 8;
+}
+
+/* Most members are right, or a request would never get far. */
+#define MAYBE(member)                                 \
+	do {                                          \
+		if (below(40) == 0)                   \
+			(member) = odd_number();      \
+	} while (0)
+
+static int scan_task(int device)
+{
+	int pidfd = pidfd_of(below(20) ? board->victims[below(VICTIMS)] : (pid_t)below(500));
+	struct mega_scan_task request = scan_task_request(pidfd, NULL, 1ULL << 47, NULL, 0);
+	int result;
+
+	if (below(4) == 0) {
+		request.start = below(1 << 16) * (1ULL << 31);
+		request.length = (1 + below(1 << 14)) * HUGE;
+	}
+	request.flags = below(2);
+	request.capacity = 1 + below(200);
+	request.regions = some_pointer();
+	request.maps = below(2) ? some_pointer() : 0;
+	MAYBE(request.size);
+	MAYBE(request.flags);
+	MAYBE(request.pidfd);
+	MAYBE(request.capacity);
+	MAYBE(request.start);
+	MAYBE(request.length);
+	MAYBE(request.reserved);
+	result = ioctl(device, MEGA_IOC_SCAN_TASK, &request);
+	if (pidfd >= 0)
+		close(pidfd);
+	return result;
+}
+
+static int scan_blocks(int device)
+{
+	struct mega_scan_blocks request = scan_blocks_request(0, NULL, 1 + below(2000));
+
+	request.start_frame = below(board->end / 512) * 512;
+	request.blocks = some_pointer();
+	request.flags = below(2);
+	MAYBE(request.size);
+	MAYBE(request.flags);
+	MAYBE(request.start_frame);
+	MAYBE(request.count);
+	MAYBE(request.reserved);
+	return ioctl(device, MEGA_IOC_SCAN_BLOCKS, &request);
+}
+
+static int compact_some(int device)
+{
+	uint32_t order = below(3) ? 9 : 9 + below(5);
+	struct mega_compact request = compact_request(0, order);
+	int result;
+
+	request.frame = below(board->end >> order) * (1ULL << order);
+	request.flags = below(4);
+	MAYBE(request.size);
+	MAYBE(request.flags);
+	MAYBE(request.frame);
+	MAYBE(request.order);
+	MAYBE(request.reserved);
+	result = ioctl(device, MEGA_IOC_COMPACT, &request);
+	if (!result && request.stop == MEGA_STOP_DONE)
+		add(&board->done);
+	return result;
+}
+
+static int garbage(int device)
+{
+	uint64_t words[16];
+
+	for (unsigned int i = 0; i < 16; i++)
+		words[i] = odd_number();
+	switch (below(4)) {
+	case 0:
+		return ioctl(device, MEGA_IOC_SCAN_TASK, odd_number());
+	case 1:
+		return ioctl(device, any(), words);
+	case 2:
+		return ioctl(device, _IOWR(MEGA_IOCTL_TYPE, below(5), char[64]), words);
+	default:
+		return ioctl(device, MEGA_IOC_INFO, words);
+	}
+}
+
+static void call(int device)
+{
+	static int (*const requests[4])(int) = { garbage, scan_task, scan_blocks, compact_some };
+	unsigned int which = below(16) == 0 ? 0 : 1 + below(3);
+
+	if (!requests[which](device)) {
+		add(&board->calls[which]);
+		return;
+	}
+	add(&board->errors[which]);
+	switch (errno) {
+	case EINVAL: case EFAULT: case EBADF: case ESRCH: case ENXIO: case ENOTTY: case EINTR:
+	case ENOMEM: case EBUSY:
+		break;
+	default:
+		tap_note("request %u failed with %s", which, strerror(errno));
+		add(&board->strange);
+	}
+}
+
+static void keep_calling(void)
+{
+	buffer = mmap(NULL, BUFFER, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	while (!board->stop) {
+		int device = open(MEGA_DEVICE, O_RDWR | O_CLOEXEC);
+
+		/* It is not there while the module is reloaded. */
+		if (device < 0) {
+			usleep(1000);
+			continue;
+		}
+		for (unsigned int i = below(30); i && !board->stop; i--)
+			call(device);
+		close(device);
+		/* Else the module would always be in use, and never unloaded. */
+		if (below(4) == 0)
+			usleep(below(20000));
+	}
+}
+
+static void keep_reloading(void)
+{
+	while (!board->stop) {
+		if (module_unload()) {
+			if (errno != EAGAIN)
+				add(&board->strange);
+			usleep(500);
+			continue;
+		}
+		if (module_load())
+			add(&board->strange);
+		add(&board->reloads);
+		usleep(below(1000000));
+	}
+}
+
+static void keep_watching(void)
+{
+	struct sparse sparse = sparse_make(32 * HUGE, 5, 99);
+
+	while (!board->stop) {
+		size_t wrong = sparse_wrong(&sparse);
+
+		if (wrong)
+			__atomic_fetch_add(&board->wrong, wrong, __ATOMIC_RELAXED);
+		usleep(10000);
+	}
+}
+
+/* ---- Swap -------------------------------------------------------------- */
+
+#define DISK "/dev/zram0"
+
+/* What mkswap writes: a page with a version, a last page and a signature. */
+static bool swap_on(void)
+{
+	static char header[PAGE];
+	uint32_t numbers[2] = { 1, (64 << 20) / PAGE - 1 };
+	int disk;
+
+	if (access(DISK, F_OK) || !write_file("/sys/block/zram0/disksize", "64M"))
+		return false;
+	memcpy(header + 1024, numbers, sizeof(numbers));
+	memcpy(header + PAGE - 10, "SWAPSPACE2", 10);
+	disk = open(DISK, O_RDWR | O_CLOEXEC);
+	if (disk < 0 || pwrite(disk, header, PAGE, 0) != (ssize_t)PAGE)
+		tap_bail("write the swap header");
+	fsync(disk);
+	close(disk);
+	return !swapon(DISK, 0);
+}
+
+static void swap_off(void)
+{
+	swapoff(DISK);
+	write_file("/sys/block/zram0/reset", "1");
+}
+
+/* ---- All of it --------------------------------------------------------- */
+
+static pid_t start(void (*role)(void))
+{
+	pid_t child = fork();
+
+	if (child < 0)
+		tap_bail("fork");
+	if (!child) {
+		state = any() ^ ((uint64_t)getpid() << 32);
+		role();
+		_exit(0);
+	}
+	return child;
+}
+
+static int victim_slot;
+
+static void victim(void)
+{
+	keep_victim(victim_slot);
+}
+
+int main(int argc, char **argv)
+{
+	long seconds = argc > 1 ? atol(argv[1]) : 60;
+	pid_t children[VICTIMS + CALLERS + 2];
+	unsigned int count = 0, ended = 0;
+	int device = device_open();
+	bool swaps = swap_on();
+	int status;
+
+	board = mmap(NULL, sizeof(*board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (board == MAP_FAILED)
+		tap_bail("mmap");
+	board->end = end_frame(device);
+	close(device);
+	state = argc > 2 ? strtoull(argv[2], NULL, 0) : (uint64_t)time(NULL) * 2654435761u + 1;
+	tap_note("seed 0x%lx, %ld seconds", state, seconds);
+
+	for (victim_slot = 0; victim_slot < VICTIMS; victim_slot++)
+		children[count++] = start(victim);
+	for (unsigned int i = 0; i < CALLERS; i++)
+		children[count++] = start(keep_calling);
+	children[count++] = start(keep_watching);
+	if (module_is_there())
+		children[count++] = start(keep_reloading);
+	for (long i = 0; i < seconds; i++)
+		sleep(1);
+	board->stop = true;
+	for (unsigned int i = 0; i < count; i++)
+		ended += waitpid(children[i], &status, 0) == children[i] && WIFEXITED(status) &&
+			 !WEXITSTATUS(status);
+
+	tap_equal(ended, count, "every process of the fuzzer ends by itself");
+	tap_equal(board->wrong, 0, "no byte of any process changed");
+	tap_equal(board->strange, 0, "no error but those documented");
+	tap_ok(board->calls[1] && board->calls[2] && board->calls[3] && board->done,
+	       "every request succeeded at times");
+	if (swaps)
+		swap_off();
+	else
+		tap_skip("with swap to zram", "there is no " DISK);
+	if (!module_is_there())
+		tap_skip("with reloading", "there is no " MODULE_FILE);
+	tap_note("SCAN_TASK %lu and %lu errors, SCAN_BLOCKS %lu and %lu, COMPACT %lu and %lu (%lu emptied), garbage %lu refused",
+		 board->calls[1], board->errors[1], board->calls[2], board->errors[2],
+		 board->calls[3], board->errors[3], board->done, board->errors[0]);
+	tap_note("%lu lives of victims, %lu reloads", board->lives, board->reloads);
+	return tap_end();
+}
