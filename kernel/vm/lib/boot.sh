@@ -13,7 +13,7 @@ boot() {
 	local kernel=$1 initramfs=$2 folder=$3 deadline=$((SECONDS + BOOT_LIMIT)) up=no seen=0
 	# panic, oops: end the guest rather than go on in doubt. devkmsg: no limit on init's lines in the kernel log.
 	local command=(qemu-system-x86_64 -nodefaults -no-user-config -display none -no-reboot
-		-machine "$MACHINE" -accel "tcg,thread=multi" -cpu "$CPU" -m "$MEMORY" -smp "$SMP"
+		-machine "$MACHINE" -accel "tcg,thread=multi" -cpu "$CPU" -m "$MEMORY"
 		-kernel "$kernel" -initrd "$initramfs"
 		-append "console=ttyS0 ignore_loglevel panic=-1 oops=panic printk.devkmsg=on rdinit=/init $KERNEL_APPEND $APPEND"
 		-serial "file:$folder/console" -serial "file:$folder/report")
@@ -49,15 +49,17 @@ boot_stop() {
 	BOOT_QEMU=""
 }
 
-# numa_options ARRAY: spreads memory and CPUs evenly over the nodes.
+# numa_options ARRAY: spreads memory and CPUs evenly over the nodes, each with a socket of its own: the kernel warns of
+# CPUs of one socket on two nodes.
 numa_options() {
 	local -n options=$1
-	local node each
+	local node each cores=$((SMP / NODES))
+	options+=(-smp "$((cores * NODES)),sockets=$NODES,cores=$cores,threads=1")
 	((NODES > 1)) || return 0
 	each=$(($(numfmt --from=iec "$MEMORY") / NODES))
 	for ((node = 0; node < NODES; node++)); do
 		options+=(-object "memory-backend-ram,id=node$node,size=$each"
-			-numa "node,nodeid=$node,memdev=node$node,cpus=$node")
+			-numa "node,nodeid=$node,memdev=node$node,cpus=$((node * cores))-$((node * cores + cores - 1))")
 	done
 }
 

@@ -17,6 +17,7 @@ check_log() {
 		/mega-vm: end / { program = "between tests"; following = 0; next }
 		/mega-vm: / { next }
 		$0 ~ pattern { following = 40 }
+		/---\[ end trace / && following > 0 { following = 1 }
 		following > 0 { following--; print program "\t" $0 }
 	' "$1"
 }

@@ -37,7 +37,7 @@ pub(super) fn tracker(choice: &Choice) -> TrackerChoice {
         .iter()
         .take_while(|(kind, _)| chosen != Some(*kind))
         .filter(|(kind, _)| chosen.is_none_or(|chosen| rank(*kind) < rank(chosen)))
-        .map(|(kind, reason)| format!("{kind} cannot be used: {reason}"))
+        .map(|(kind, _)| format!("`{kind}` is missing"))
         .collect();
     let why = match chosen {
         Some(_) if better.is_empty() => {
@@ -214,7 +214,7 @@ fn tracker_feature(kind: TrackerKind, choice: &Choice) -> Feature {
             "tracker `module`",
             "accesses read and cleared in one pass; compaction that knows what is hot",
             "bpf is used instead, and accesses are cleared in a second pass",
-            "load the kernel module: install mega-dkms and `modprobe mega`, or `insmod kernel/module/mega.ko`",
+            "build the kernel module and load it: `make -C kernel/module`, `insmod kernel/module/mega.ko`",
         ),
         TrackerKind::Bpf => (
             "tracker `bpf`",

@@ -103,8 +103,8 @@ fn fd(file: &FileHandle) -> io::Result<BorrowedFd<'_>> {
 pub fn missing() -> Error {
     Error::Missing {
         feature: format!("the kernel module ({})", interface::DEVICE),
-        remedy: "install the mega-dkms package and `modprobe mega`, or build it with `make -C kernel/module` \
-                 and `insmod kernel/module/mega.ko`"
+        remedy: "build it with `make -C kernel/module` and load it with \
+                 `insmod kernel/module/mega.ko`"
             .to_owned(),
     }
 }

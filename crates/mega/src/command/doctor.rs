@@ -76,7 +76,7 @@ fn in_words(examination: &Examination) -> String {
         .map_or("none", |kind| kind.name());
     let _ = writeln!(text, "\ntracker: {tracker} ({})", examination.tracker.why);
     for consumer in &examination.other_consumers {
-        let _ = writeln!(text, "also clears Accessed bits: {consumer}");
+        let _ = writeln!(text, "also at work: {consumer}");
     }
     if let Some(stale) = &examination.stale_state {
         let _ = writeln!(
