@@ -46,6 +46,7 @@ struct range_view {
 	u64 count[FRAME_KINDS];
 	u64 first[FRAME_KINDS];
 	u64 first_huge;
+	u64 first_reserved;
 	bool one_zone;		/* and all of it online */
 };
 
@@ -60,7 +61,11 @@ static bool view_range(const struct mega_compact *request,
 	int node = -1;
 	u8 zone = 0;
 
-	*view = (struct range_view){ .first_huge = NO_FRAME, .one_zone = true };
+	*view = (struct range_view){
+		.first_huge = NO_FRAME,
+		.first_reserved = NO_FRAME,
+		.one_zone = true,
+	};
 	for (kind = 0; kind < FRAME_KINDS; kind++)
 		view->first[kind] = NO_FRAME;
 
@@ -80,6 +85,9 @@ static bool view_range(const struct mega_compact *request,
 						block.first[kind]);
 		}
 		view->first_huge = min(view->first_huge, block.first_huge);
+		if (block.reserved)
+			view->first_reserved = min_t(u64, start,
+						     view->first_reserved);
 		cond_resched();
 	}
 	return true;
@@ -120,6 +128,10 @@ static enum mega_stop obstacle(const struct mega_compact *request,
 	*blocker = NO_FRAME;
 	if (view->count[FRAME_FREE] == frames)
 		return MEGA_STOP_ALREADY_FREE;
+	if (view->first_reserved != NO_FRAME) {
+		*blocker = view->first_reserved;
+		return MEGA_STOP_UNMOVABLE;
+	}
 	if (view->count[FRAME_UNMOVABLE]) {
 		*blocker = view->first[FRAME_UNMOVABLE];
 		return MEGA_STOP_UNMOVABLE;

@@ -12,6 +12,7 @@
 #include <linux/memory_hotplug.h>
 #include <linux/mm.h>
 #include <linux/page-flags.h>
+#include <linux/pageblock-flags.h>
 #include "frames.h"
 #include "mega.h"
 
@@ -167,6 +168,25 @@ static bool in_larger_free_page(unsigned long start)
 	return head && buddy_order(head) == MAX_PAGE_ORDER;
 }
 
+/*
+ * get_pfnblock_flags_mask() is not exported; the map that it reads is. The kernel
+ * counts what it keeps for atomic allocations, and alloc_contig_range() would
+ * make it MIGRATE_MOVABLE without taking it off that count.
+ */
+static bool is_reserved(unsigned long start)
+{
+	const unsigned long *map = section_to_usemap(__pfn_to_section(start));
+	unsigned long index = start % PAGES_PER_SECTION / MEGA_BLOCK_FRAMES *
+			      NR_PAGEBLOCK_BITS;
+	unsigned long type;
+
+	/* A block is a pageblock. */
+	BUILD_BUG_ON(pageblock_nr_pages != MEGA_BLOCK_FRAMES);
+
+	type = READ_ONCE(map[BIT_WORD(index)]) >> index % BITS_PER_LONG;
+	return (type & MIGRATETYPE_MASK) >= MIGRATE_PCPTYPES;
+}
+
 static void add(struct block_view *view, unsigned long start,
 		unsigned int index, unsigned int frames,
 		const struct verdict *verdict)
@@ -207,6 +227,7 @@ void mega_view_block(unsigned long start, struct block_view *view)
 
 	view->zone = page_zonenum(page);
 	view->node = page_to_nid(page);
+	view->reserved = is_reserved(start);
 	if (in_larger_free_page(start)) {
 		view->count[FRAME_FREE] = MEGA_BLOCK_FRAMES;
 		view->first[FRAME_FREE] = start;

@@ -27,6 +27,9 @@ struct block_view {
 	u16 huge;		/* of FRAME_MOVABLE, in pages of 2 MiB or more */
 	bool whole_huge;	/* one page of 2 MiB or more covers the block */
 	bool unevictable;	/* a page is on the unevictable list */
+	bool reserved;		/* a pageblock kept for atomic allocations or CMA,
+				 * or isolated by somebody
+				 */
 	u8 zone;		/* MEGA_ZONE_* */
 	s32 node;		/* -1 where memory is not online */
 	u64 first[FRAME_KINDS];	/* first frame of the kind, or NO_FRAME */

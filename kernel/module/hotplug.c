@@ -33,7 +33,8 @@ static struct notifier_block memory_notifier = {
 	.notifier_call = memory_changes,
 };
 
-int mega_hotplug_enter(void) __acquires(&mega_hotplug_readers)
+int mega_hotplug_enter(void)
+	__acquires(&mega_hotplug_readers)
 {
 	return srcu_read_lock(&mega_hotplug_readers);
 }
@@ -43,7 +44,8 @@ bool mega_hotplug_busy(void)
 	return READ_ONCE(offlining);
 }
 
-void mega_hotplug_leave(int ticket) __releases(&mega_hotplug_readers)
+void mega_hotplug_leave(int ticket)
+	__releases(&mega_hotplug_readers)
 {
 	srcu_read_unlock(&mega_hotplug_readers, ticket);
 }

@@ -16,8 +16,10 @@ void mega_hotplug_exit(void);
  * memory finishes going offline: a struct page found by pfn_to_online_page()
  * stays one. Enter returns a ticket for leave.
  */
-int mega_hotplug_enter(void) __acquires(&mega_hotplug_readers);
+int mega_hotplug_enter(void)
+	__acquires(&mega_hotplug_readers);
 bool mega_hotplug_busy(void);
-void mega_hotplug_leave(int ticket) __releases(&mega_hotplug_readers);
+void mega_hotplug_leave(int ticket)
+	__releases(&mega_hotplug_readers);
 
 #endif /* MEGA_HOTPLUG_H */

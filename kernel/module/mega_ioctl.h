@@ -175,6 +175,11 @@ struct mega_scan_task {
 #define MEGA_BLOCK_UNEVICTABLE 0x8U
 /* No state could be kept for the block (no memory): age and accessed are 0. */
 #define MEGA_BLOCK_UNTRACKED 0x10U
+/*
+ * Its pageblock is kept for atomic allocations (MIGRATE_HIGHATOMIC) or CMA, or is
+ * isolated by somebody. COMPACT leaves it alone (MEGA_STOP_UNMOVABLE).
+ */
+#define MEGA_BLOCK_RESERVED 0x20U
 
 /* enum zone_type of a kernel with all zones. */
 #define MEGA_ZONE_DMA 0
@@ -245,7 +250,9 @@ struct mega_scan_blocks {
 enum mega_stop {
 	MEGA_STOP_DONE = 0,		/* every frame was free at the end */
 	MEGA_STOP_ALREADY_FREE = 1,	/* every frame was free before */
-	MEGA_STOP_UNMOVABLE = 2,	/* a frame belongs to the kernel */
+	MEGA_STOP_UNMOVABLE = 2,	/* a frame belongs to the kernel, or a block
+					 * is MEGA_BLOCK_RESERVED
+					 */
 	MEGA_STOP_PINNED = 3,		/* a frame is pinned or held */
 	MEGA_STOP_BUSY = 4,		/* pages were locked, written back, being
 					 * allocated or isolated by others

@@ -56,7 +56,8 @@ static void report(const struct block_view *view, struct mega_block *block)
 		.huge = view->huge,
 		.zone = view->zone,
 		.flags = (view->whole_huge ? MEGA_BLOCK_HUGE : 0) |
-			 (view->unevictable ? MEGA_BLOCK_UNEVICTABLE : 0),
+			 (view->unevictable ? MEGA_BLOCK_UNEVICTABLE : 0) |
+			 (view->reserved ? MEGA_BLOCK_RESERVED : 0),
 	};
 }
 

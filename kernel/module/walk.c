@@ -58,7 +58,7 @@ static bool entry_accessed(unsigned long *entry, bool clear)
  * Hands the access on: reclaim asks a folio's young flag beside the Accessed
  * bits, and idle page tracking must not take the page for idle.
  */
-static void keep_young(struct folio *folio)
+static __always_inline void keep_young(struct folio *folio)
 {
 	if (!folio_test_young(folio))
 		folio_set_young(folio);

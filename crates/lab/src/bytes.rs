@@ -35,7 +35,7 @@ pub fn format(bytes: u64) -> String {
     for (unit, factor) in UNITS {
         if bytes >= factor {
             let value = bytes as f64 / factor as f64;
-            let decimals = if bytes % factor == 0 || value >= 100.0 {
+            let decimals = if bytes.is_multiple_of(factor) || value >= 100.0 {
                 0
             } else {
                 2

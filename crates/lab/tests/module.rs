@@ -111,12 +111,19 @@ fn the_tracker_sees_what_is_mapped_and_what_was_accessed() {
     }
     // Nothing is accessed now, but for what the walk of a page that shares a cached translation may set.
     let second = scan(&subject, Arc::clone(&live));
-    assert!(second.iter().all(|region| region.accessed == 0 && region.mapped == 128));
+    assert!(
+        second
+            .iter()
+            .all(|region| region.accessed == 0 && region.mapped == 128)
+    );
 
     subject.read(0..16 * 512);
     let third = scan(&subject, live);
     let (hot, cold) = third.split_at(16);
-    assert!(cold.iter().all(|region| region.accessed == 0), "the rest was left alone");
+    assert!(
+        cold.iter().all(|region| region.accessed == 0),
+        "the rest was left alone"
+    );
     // Translations may have stayed in the TLB: never more than what was read, and not nothing.
     assert!(hot.iter().all(|region| region.accessed <= 128));
     assert!(hot.iter().any(|region| region.accessed > 0));
@@ -153,7 +160,11 @@ fn selected_blocks_are_emptied_and_what_was_in_them_arrives() {
             .filter(|report| after[&report.target.first_pfn].is_free())
             .count();
         // Others may allocate from an emptied block at once.
-        assert!(free * 4 >= done.len() * 3, "{policy}: {free} of {} stayed free", done.len());
+        assert!(
+            free * 4 >= done.len() * 3,
+            "{policy}: {free} of {} stayed free",
+            done.len()
+        );
         for report in done {
             let (moved, counted) = (report.counts.migrated, u64::from(report.target.pages));
             assert!(moved.abs_diff(counted) <= 64, "{policy}: {report:?}");
@@ -171,7 +182,13 @@ fn a_dry_run_empties_nothing() {
     let reports = memory.empty(&targets).unwrap();
     assert_eq!(reports.len(), 8);
     assert!(reports.iter().all(|report| report.counts.migrated == 0));
-    assert!(reports.iter().filter(|report| report.stopped == Stopped::Would).count() >= 6);
+    assert!(
+        reports
+            .iter()
+            .filter(|report| report.stopped == Stopped::Would)
+            .count()
+            >= 6
+    );
     let after = blocks(&memory.observe_physical().unwrap());
     let occupied = targets
         .iter()
@@ -220,9 +237,8 @@ fn the_modules_counts_are_those_of_the_page_flags() {
         let Some(other) = by_module.get(&block.block.first_pfn()) else {
             continue;
         };
-        // Pages on per-CPU lists are free to the one, unmovable to the other.
-        let near = |a: u16, b: u16| a.abs_diff(b) <= 64;
-        differing += usize::from(!near(block.movable, other.movable) || !near(block.free, other.free));
+        // Free ones cannot be compared: those on per-CPU lists look unmovable to the one.
+        differing += usize::from(block.movable.abs_diff(other.movable) > 32);
     }
     assert!(
         differing * 20 <= by_flags.len(),
@@ -235,6 +251,10 @@ fn the_modules_counts_are_those_of_the_page_flags() {
         ..interface::Compact::default()
     };
     let refused = device.compact(&mut nothing).unwrap_err();
-    assert_eq!(refused.raw_os_error(), Some(22), "a frame that is not aligned");
+    assert_eq!(
+        refused.raw_os_error(),
+        Some(22),
+        "a frame that is not aligned"
+    );
     assert_eq!(PAGE, 4096);
 }

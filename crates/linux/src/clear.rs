@@ -4,7 +4,8 @@
 //! - `clear_refs` walks the whole address space under the mmap lock held for writing: 11 ms per GiB of base
 //!   pages, 0.1 ms per GiB of huge pages (Linux 6.18, seen). It changes nothing but the bits.
 //! - `MADV_COLD` walks a range under the lock held for reading, at about the same cost, in pieces of any size;
-//!   but it also moves the pages to the inactive list. It is given only the regions that were accessed: the bits
+//!   but it also moves the pages to the inactive list, and passes over those just faulted that still wait in a
+//!   CPU's batch for the LRU lists ([`LRU_BATCH`] for each CPU at most). It is given only the regions that were accessed: the bits
 //!   of the others are clear already.
 //!
 //! A process small enough for the first within the bound gets the first; any other gets the second in pieces.
@@ -22,6 +23,9 @@ use crate::kernel::{Advice, Kernel, ProcessHandle};
 const PER_BASE_PAGE: Duration = Duration::from_nanos(42);
 /// Time to clear one huge page before anything was measured: 0.1 ms per GiB.
 const PER_HUGE_PAGE: Duration = Duration::from_nanos(200);
+/// Pages that may wait in each CPU's batch before they are on an LRU list (`PAGEVEC_SIZE`: 31 since Linux 6.8,
+/// 15 before). `MADV_COLD` does not clear their Accessed bits.
+pub const LRU_BATCH: usize = 31;
 /// How far measurements may move the estimate: a process scheduled away in the middle proves nothing.
 const CORRECTION: std::ops::RangeInclusive<f64> = 0.1..=10.0;
 /// How much of one measurement goes into the estimate.

@@ -88,8 +88,12 @@ impl Mapping {
 /// JVM's below 128 KiB; inaccessible reserves of allocators are larger.
 const LARGEST_GUARD: u64 = 1 << 20;
 
-/// What is taken for the stack above a guard: glibc's default size (`ulimit -s`), which is also the largest in
-/// common use.
+/// The largest mapping above a guard that is taken for a stack alone. Larger ones are memory that the kernel
+/// merged with the stack below it.
+const LARGEST_STACK: u64 = 64 << 20;
+
+/// What is taken for the stack at the bottom of a larger mapping: glibc's default size (`ulimit -s`), which is
+/// also the largest in common use.
 const THREAD_STACK: u64 = 8 << 20;
 
 /// glibc's malloc aligns the heaps of its arenas to this and leaves the unused end of each inaccessible, so
@@ -113,8 +117,8 @@ pub fn mappings(maps: &[u8]) -> Vec<Mapping> {
 ///
 /// Stacks are left out: the main one by its name, a thread's by its guard below. Since 6.7 the kernel itself
 /// refuses huge pages for stacks of threads (`MAP_STACK` implies `MADV_NOHUGEPAGE`); before, the guard is all
-/// there is to tell by. There the stack may also have been merged with the memory above it into one mapping,
-/// so only the lowest 8 MiB above a guard are left out. `threaded` says whether there are other threads,
+/// there is to tell by: what lies above it is left out whole up to 64 MiB, and of a larger mapping, which is a
+/// stack merged with the memory above it, the lowest 8 MiB are. `threaded` says whether there are other threads,
 /// `shmem_device` which device the kernel's own tmpfs is ([`crate::kernel::Kernel::shmem_device`]).
 #[must_use]
 pub fn ranges(
@@ -135,6 +139,9 @@ pub fn ranges(
             && mapping.range.start % ARENA_ALIGNMENT != 0
             && below
                 .is_some_and(|below| below.is_guard() && below.range.end == mapping.range.start);
+        if guarded && size(&mapping.range) <= LARGEST_STACK {
+            continue;
+        }
         let start = if guarded {
             mapping.range.start.saturating_add(THREAD_STACK)
         } else {
@@ -243,6 +250,8 @@ mod tests {
             [0x4020_0000..0x5000_0000],
             "without threads there is no such stack"
         );
+        let stack = "40000000-40001000 ---p 0 00:00 0\n40001000-41001000 rw-p 0 00:00 0\n";
+        assert!(eligible(stack).is_empty(), "one of 16 MiB is left out whole");
         let reserve = "40000000-43fff000 ---p 0 00:00 0\n43fff000-50000000 rw-p 0 00:00 0\n";
         assert_eq!(
             eligible(reserve),

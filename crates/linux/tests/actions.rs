@@ -240,8 +240,16 @@ fn accesses_are_those_since_the_last_observation() {
             "no tracker sees accesses here",
         );
     }
-    // Once within the bound by clear_refs, once in pieces because the bound is short.
-    for bound in [Duration::from_secs(1), Duration::from_micros(50)] {
+    // Once within the bound by clear_refs; once in pieces because the bound is short, where pages just faulted
+    // are passed over while they wait in a CPU's LRU batch.
+    let cpus = std::thread::available_parallelism().unwrap().get();
+    for (bound, not_cleared) in [
+        (Duration::from_secs(1), 0),
+        (
+            Duration::from_micros(50),
+            mega_linux::clear::LRU_BATCH * cpus,
+        ),
+    ] {
         machine.set_options(MachineOptions { lock_bound: bound });
         let mut subject = Subject::start();
         let range = subject.map("private", 64);
@@ -255,15 +263,17 @@ fn accesses_are_those_since_the_last_observation() {
         subject.touch(&hot, 1);
         let seen = machine.observe().unwrap();
         assert!(seen.processes[0].accesses_known);
+        let mut cold_accessed = 0;
         for region in &seen.processes[0].regions {
             let start = region.region.start();
             if hot.contains(&start) {
                 // Another consumer of Accessed bits (DAMON samples single pages) may have cleared a few.
                 assert!(region.accessed >= 500, "{bound:?} {region:?}");
             } else if range.contains(&start) {
-                assert_eq!(region.accessed, 0, "{bound:?} {region:?}");
+                cold_accessed += usize::from(region.accessed);
             }
         }
+        assert!(cold_accessed <= not_cleared, "{bound:?} {cold_accessed}");
     }
 }
 
@@ -343,13 +353,12 @@ fn stacks_of_threads_are_left_alone() {
         "the subject's thread has a stack of 16 MiB:\n{maps}"
     );
     for stack in stacks {
-        let lowest = stack.start..stack.start + (8 << 20);
         assert!(
             eligible
                 .iter()
-                .all(|region| !lowest.contains(&region.start()))
+                .all(|region| !stack.contains(&region.start()))
         );
-        // The top, in use, is either left out or refused by the kernel.
+        // Nor is it promoted when asked for by address.
         let top = Region::containing(stack.end - REGION_BYTES);
         let action = Action {
             kind: ActionKind::Promote,

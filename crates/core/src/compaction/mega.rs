@@ -62,7 +62,10 @@ impl CompactionPolicy for Mega {
             .flat_map(|zone| candidates(zone, goal.unit))
             .filter_map(|candidate| Some((score(&candidate)?, candidate)))
             .collect();
-        scored.sort_by(|(a, x), (b, y)| b.total_cmp(a).then(x.first_pfn.cmp(&y.first_pfn)));
+        scored.sort_by(|(a, x), (b, y)| {
+            let cheaper = || (x.movable, x.first_pfn).cmp(&(y.movable, y.first_pfn));
+            b.total_cmp(a).then_with(cheaper)
+        });
 
         let mut selection = Selection::new(observation, goal);
         for (_, candidate) in &scored {
@@ -80,8 +83,8 @@ impl CompactionPolicy for Mega {
     }
 }
 
-/// The ratio of benefit to cost, above 0. `None` for what is not to be emptied: free or full, with something
-/// unmovable in it, wholly accessed, or mapped anew just now.
+/// The ratio of benefit to cost. `None` for what is not to be emptied: free or full, or with something unmovable
+/// in it. 0 for what was wholly accessed, and for what was mapped anew just now: those come last.
 #[must_use]
 pub fn score(candidate: &Candidate) -> Option<f64> {
     if !candidate.is_worth_emptying() {
@@ -91,8 +94,7 @@ pub fn score(candidate: &Candidate) -> Option<f64> {
     let mapped = f64::from(candidate.movable) / pages;
     let accessed = f64::from(candidate.accessed.min(candidate.unit.pages())) / pages;
     let age = candidate.age.map_or(1.0, |age| age.as_secs_f64());
-    let score = age * (1.0 - mapped) * (1.0 - accessed) / (2.0 * mapped);
-    (score > 0.0).then_some(score)
+    Some(age * (1.0 - mapped) * (1.0 - accessed) / (2.0 * mapped))
 }
 
 /// Whether `zone`, a `ZONE_DMA32`, is fragmented enough to be compacted at all.

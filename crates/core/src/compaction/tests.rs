@@ -341,7 +341,7 @@ fn megas_score_is_the_papers_formula() {
 }
 
 #[test]
-fn what_is_free_full_unmovable_wholly_accessed_or_new_scores_nothing() {
+fn what_is_free_full_or_unmovable_scores_nothing() {
     let base = candidates(
         &zone(ZoneKind::Normal, 0, vec![block(NORMAL, 128, 0)]),
         Unit::Block,
@@ -363,17 +363,32 @@ fn what_is_free_full_unmovable_wholly_accessed_or_new_scores_nothing() {
             free: 383,
             ..base
         },
-        Candidate {
-            accessed: 512,
-            ..base
-        },
-        Candidate {
-            age: Some(Duration::ZERO),
-            ..base
-        },
     ] {
         assert_eq!(score(&nothing), None, "{nothing:?}");
     }
+}
+
+#[test]
+fn what_is_wholly_accessed_or_new_comes_last() {
+    let seen = |index, movable, accessed, age| BlockObservation {
+        accessed: Some(accessed),
+        age: Some(Duration::from_millis(age)),
+        ..block(index, movable, 0)
+    };
+    let blocks = vec![
+        seen(NORMAL, 100, 512, 1000),
+        seen(NORMAL + 1, 99, 0, 0),
+        seen(NORMAL + 2, 511, 511, 1),
+        block(NORMAL + 3, 0, 0),
+        block(NORMAL + 4, 0, 0),
+    ];
+    let memory = PhysicalObservation {
+        zones: vec![zone(ZoneKind::Normal, 0, blocks)],
+    };
+    assert_eq!(
+        indices(&select("mega", &memory, &unlimited(Unit::Block))),
+        [2, 1, 0]
+    );
 }
 
 #[test]

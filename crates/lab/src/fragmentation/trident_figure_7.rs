@@ -96,7 +96,9 @@ pub(super) fn measure(policy: &str) -> Result<Measurement, Error> {
 fn fragment() -> Result<Contents, Error> {
     let mut contents = Contents::map(available()? / 50 * 49)?;
     // The page tables first: they are unmovable, and lie together while memory is still empty.
-    (0..contents.pages()).step_by(PAGES_PER_TABLE).for_each(|page| contents.touch(page));
+    (0..contents.pages())
+        .step_by(PAGES_PER_TABLE)
+        .for_each(|page| contents.touch(page));
     (0..contents.pages()).for_each(|page| contents.touch(page));
     let mut random = Random::new(7);
     for stretch in (0..contents.pages()).step_by(STRETCH) {

@@ -84,11 +84,20 @@ fn weight(word: usize) -> u64 {
 
 /// The sum of all words, each weighed by its place.
 pub(super) fn sum(area: &Area) -> u64 {
+    sum_of_pages(area, 1)
+}
+
+/// The same over one page in `step` only: the others are not read, and so not mapped if they were not.
+pub(super) fn sum_of_pages(area: &Area, step: usize) -> u64 {
     area.words()
-        .iter()
+        .chunks(WORDS_PER_PAGE)
         .enumerate()
-        .fold(0, |sum: u64, (index, word)| {
-            sum.wrapping_add(word.wrapping_mul(weight(index)))
+        .step_by(step)
+        .fold(0, |sum: u64, (page, words)| {
+            let first = page * WORDS_PER_PAGE;
+            words.iter().enumerate().fold(sum, |sum, (index, word)| {
+                sum.wrapping_add(word.wrapping_mul(weight(first + index)))
+            })
         })
 }
 
@@ -176,8 +185,12 @@ fn over_time(windows: &[(Duration, u64)]) -> Vec<(f64, f64)> {
 /// before, so it makes one more if need be.
 pub(super) fn sweep(area: &mut Area, bytes: usize, stop: &Stop) -> u64 {
     let mut passes = 0_u64;
-    while passes % 2 == 1 || !stop.reached() {
-        let change = if passes % 2 == 0 { 1 } else { u64::MAX };
+    while !passes.is_multiple_of(2) || !stop.reached() {
+        let change = if passes.is_multiple_of(2) {
+            1
+        } else {
+            u64::MAX
+        };
         for page in area.words_mut()[..bytes / 8].chunks_mut(WORDS_PER_PAGE) {
             page[0] = std::hint::black_box(page[0]).wrapping_add(change);
         }

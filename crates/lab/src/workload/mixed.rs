@@ -2,7 +2,7 @@
 //! area of the same size.
 
 use super::Common;
-use super::access::{SPARSE, grow, map, sum, sum_of_touched, touch};
+use super::access::{SPARSE, grow, map, sum_of_pages, sum_of_touched, touch};
 use super::random;
 use super::report::{Accessed, AreaReport, Done, FirstTouch, Reporter};
 use super::stop::Stop;
@@ -23,6 +23,6 @@ pub(super) fn run(
     ])?;
     let mut done = random::update(&mut dense, common.seed, stop)?;
     done.first_touch = Some(FirstTouch::of(&histogram));
-    done.verified &= sum(&sparse) == sum_of_touched(&sparse, SPARSE, common.seed);
+    done.verified &= sum_of_pages(&sparse, SPARSE) == sum_of_touched(&sparse, SPARSE, common.seed);
     Ok(done)
 }

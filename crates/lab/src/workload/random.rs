@@ -1,7 +1,7 @@
 //! `random`: updates of random words all over dense memory, far past the TLB's reach.
 
 use super::Common;
-use super::access::{map, sum, touch, update_at_random};
+use super::access::{map, sum, sum_of_touched, touch, update_at_random};
 use super::report::{Accessed, AreaReport, Done, Reporter};
 use super::stop::Stop;
 use crate::error::Error;
@@ -29,9 +29,9 @@ pub(super) fn run_over(
     update(&mut area, common.seed, stop)
 }
 
-/// Updates an area until `stop`, then checks its sum.
+/// Updates an area, of which every page was touched with the seed, until `stop`, then checks its sum.
 pub(super) fn update(area: &mut Area, seed: u64, stop: &mut Stop) -> Result<Done, Error> {
-    let before = sum(area);
+    let before = sum_of_touched(area, 1, seed);
     let updates = update_at_random(area, seed, stop);
     // Resident memory is taken before the check, which touches every page.
     let mut done = Done::new(updates.elapsed, updates.count)?;

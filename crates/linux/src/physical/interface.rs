@@ -34,6 +34,8 @@ pub const BLOCK_NEW: u8 = 1 << 1;
 pub const BLOCK_HUGE: u8 = 1 << 2;
 /// `MEGA_BLOCK_UNTRACKED`
 pub const BLOCK_UNTRACKED: u8 = 1 << 4;
+/// `MEGA_BLOCK_RESERVED`
+pub const BLOCK_RESERVED: u8 = 1 << 5;
 
 /// `MEGA_COMPACT_DRY_RUN`
 pub const COMPACT_DRY_RUN: u32 = 1 << 0;
@@ -355,6 +357,7 @@ mod tests {
             BLOCK_NEW,
             BLOCK_HUGE,
             BLOCK_UNTRACKED,
+            BLOCK_RESERVED,
             COMPACT_DRY_RUN,
             COMPACT_MOVE_HUGE,
             STOP_DONE,

@@ -68,12 +68,22 @@ fn observation(block: Block, reported: &interface::Block) -> BlockObservation {
     let known = reported.flags & unknown == 0;
     let huge = reported.flags & interface::BLOCK_HUGE != 0;
     let free = reported.free.min(PAGES_PER_BLOCK);
-    let movable = reported.movable.min(PAGES_PER_BLOCK - free);
+    let used = reported
+        .movable
+        .saturating_add(reported.unmovable)
+        .min(PAGES_PER_BLOCK - free);
+    // What lies in a pageblock that is not to be emptied stays where it is.
+    let reserved = reported.flags & interface::BLOCK_RESERVED != 0;
+    let movable = if reserved {
+        0
+    } else {
+        reported.movable.min(used)
+    };
     BlockObservation {
         block,
         free,
         movable,
-        unmovable: reported.unmovable.min(PAGES_PER_BLOCK - free - movable),
+        unmovable: used - movable,
         accessed: known.then_some(reported.accessed.min(PAGES_PER_BLOCK)),
         age: known.then(|| Duration::from_millis(reported.age.into())),
         page_size: if huge { PageSize::Huge } else { PageSize::Base },

@@ -179,6 +179,27 @@ fn blocks_are_read_in_batches_and_the_first_look_knows_no_age() {
 }
 
 #[test]
+fn a_reserved_pageblock_holds_nothing_that_can_be_moved() {
+    let reserved = interface::Block {
+        free: 500,
+        movable: 10,
+        unmovable: 2,
+        flags: interface::BLOCK_RESERVED,
+        ..Default::default()
+    };
+    let mut device = Scripted {
+        blocks: vec![reserved],
+        ..Scripted::default()
+    };
+    let blocks = module_blocks::read(&mut device, 0..512, false, &mut |_| ()).expect("it answers");
+    let counts: Vec<_> = blocks
+        .iter()
+        .map(|b| (b.free, b.movable, b.unmovable))
+        .collect();
+    assert_eq!(counts, [(500, 0, 12)]);
+}
+
+#[test]
 fn a_scan_that_does_not_get_on_ends_as_interrupted() {
     let mut device = Scripted::default();
     assert!(module_blocks::read(&mut device, 0..512, false, &mut |_| ()).is_err());
