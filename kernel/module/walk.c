@@ -77,14 +77,15 @@ static void note_frame(struct mega_walk *walk, unsigned long frame)
 		set_bit(index, heat->accessed);
 }
 
-/* What the Accessed bit that was just cleared in pte is about. */
-static void note_cleared(struct mega_walk *walk, pte_t pte)
+/* What the Accessed bit that was just cleared in pte, of frame, is about. */
+static __always_inline void note_cleared(struct mega_walk *walk, pte_t pte,
+					 unsigned long frame)
 {
 	walk->cleared++;
 	if (pte_special(pte) || pte_devmap(pte))
 		return;
-	keep_young(page_folio(pte_page(pte)));
-	note_frame(walk, pte_pfn(pte));
+	keep_young(page_folio(pfn_to_page(frame)));
+	note_frame(walk, frame);
 }
 
 /*
@@ -102,10 +103,12 @@ static void read_word(struct mega_walk *walk, pte_t *table, unsigned int first,
 	for (index = first; index < end; index++) {
 		pte_t pte = ptep_get(table + index);
 		unsigned long bit = BIT_MASK(index);
+		unsigned long frame;
 
 		if (!pte_present(pte))
 			continue;
-		if (unlikely(pte_pfn(pte) == zero_frame)) {
+		frame = pte_pfn(pte);
+		if (unlikely(frame == zero_frame)) {
 			walk->region.flags |= MEGA_REGION_ZERO_PAGE;
 			continue;
 		}
@@ -117,7 +120,7 @@ static void read_word(struct mega_walk *walk, pte_t *table, unsigned int first,
 			continue;
 		/* Under the table's lock nobody else clears it. */
 		clear_bit(_PAGE_BIT_ACCESSED, (unsigned long *)&table[index].pte);
-		note_cleared(walk, pte);
+		note_cleared(walk, pte, frame);
 	}
 	walk->mapped[BIT_WORD(first)] |= mapped;
 	walk->accessed[BIT_WORD(first)] |= accessed;

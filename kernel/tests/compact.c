@@ -21,13 +21,13 @@ static int device;
 /* Blocks of a sparse program, one by one: nearly all can be emptied. */
 static void sparse_blocks(void)
 {
-	struct sparse sparse = sparse_make(128 * HUGE, 8, 1);
+	struct sparse sparse = sparse_make(64 * HUGE, 8, 1);
 	unsigned int done = 0, tried = 0, counted = 0;
 	struct mega_compact request;
 	size_t from = 0;
 	uint64_t frame;
 
-	while (tried < 32 && (frame = sparse_block(&sparse, device, 30, &from))) {
+	while (tried < 16 && (frame = sparse_block(&sparse, device, 30, &from))) {
 		request = compact(device, frame, 9, 0);
 		tried++;
 		done += request.stop == MEGA_STOP_DONE;
@@ -37,8 +37,8 @@ static void sparse_blocks(void)
 		if (tried == 1 || request.stop != MEGA_STOP_DONE)
 			compact_note(&request);
 	}
-	tap_equal(tried, 32, "a sparse program leaves blocks that could be emptied");
-	tap_ok(done >= 31, "and they are emptied");
+	tap_equal(tried, 16, "a sparse program leaves blocks that could be emptied");
+	tap_ok(done >= 15, "and they are emptied");
 	tap_equal(counted, done, "with what was scanned, isolated and migrated");
 	tap_equal(sparse_wrong(&sparse), 0, "no byte of the program changed");
 	tap_note("%u of %u emptied", done, tried);
@@ -84,7 +84,7 @@ static struct mega_compact largest_range(uint32_t flags)
 
 static void large_range(void)
 {
-	struct sparse sparse = sparse_make(128 * HUGE, 4, 3);
+	struct sparse sparse = sparse_make(64 * HUGE, 4, 3);
 	struct mega_compact found = largest_range(MEGA_COMPACT_MOVE_HUGE);
 	struct mega_compact request;
 
@@ -177,7 +177,7 @@ static void *compact_all(void *argument)
 
 static void two_callers(void)
 {
-	struct sparse sparse = sparse_make(128 * HUGE, 16, 5);
+	struct sparse sparse = sparse_make(64 * HUGE, 16, 5);
 	struct caller callers[2] = { { .sparse = &sparse }, { .sparse = &sparse, .backwards = 1 } };
 	pthread_t threads[2];
 
@@ -215,7 +215,7 @@ static void *allocate(void *argument)
 
 static void being_allocated_from(void)
 {
-	struct sparse sparse = sparse_make(128 * HUGE, 16, 7);
+	struct sparse sparse = sparse_make(64 * HUGE, 16, 7);
 	struct caller caller = { .sparse = &sparse };
 	unsigned long wrong = 0;
 	pthread_t thread;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Random requests with random arguments, for as many seconds as the argument says
- * (60 without one), at the same time as
+ * (or MEGA_FUZZ_SECONDS, or 60), at the same time as
  *
  *   victims    processes that map, touch, collapse, page out, fork and exit, and
  *              look whether their memory is what they wrote
@@ -35,6 +35,7 @@
 /* Shared by all processes. */
 struct board {
 	volatile bool stop;
+	volatile bool quiet;		/* callers let go of the device */
 	volatile pid_t victims[VICTIMS];
 	uint64_t end;			/* of memory, in frames */
 	unsigned long calls[4];		/* by request, that succeeded */
@@ -314,23 +315,33 @@ static void keep_calling(void)
 		for (unsigned int i = below(30); i && !board->stop; i--)
 			call(device);
 		close(device);
-		/* Else the module would always be in use, and never unloaded. */
 		if (below(4) == 0)
 			usleep(below(20000));
+		while (board->quiet && !board->stop)
+			usleep(1000);
 	}
+}
+
+/* Unloads between two uses, or, when it is always in use, asks for a pause. */
+static bool unload(void)
+{
+	for (unsigned int attempt = 0; !board->stop; attempt++) {
+		if (!module_unload())
+			return true;
+		if (errno != EAGAIN)
+			add(&board->strange);
+		board->quiet = attempt > 1000;
+		usleep(500);
+	}
+	return false;
 }
 
 static void keep_reloading(void)
 {
-	while (!board->stop) {
-		if (module_unload()) {
-			if (errno != EAGAIN)
-				add(&board->strange);
-			usleep(500);
-			continue;
-		}
+	while (unload()) {
 		if (module_load())
 			add(&board->strange);
+		board->quiet = false;
 		add(&board->reloads);
 		usleep(below(1000000));
 	}
@@ -403,7 +414,8 @@ static void victim(void)
 
 int main(int argc, char **argv)
 {
-	long seconds = argc > 1 ? atol(argv[1]) : 60;
+	const char *wanted = getenv("MEGA_FUZZ_SECONDS");
+	long seconds = argc > 1 ? atol(argv[1]) : wanted ? atol(wanted) : 60;
 	pid_t children[VICTIMS + CALLERS + 2];
 	unsigned int count = 0, ended = 0;
 	int device = device_open();

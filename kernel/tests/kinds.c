@@ -135,7 +135,7 @@ static void hugetlb(void)
 
 static void ksm(void)
 {
-	size_t length = 4 * HUGE;
+	size_t length = HUGE;
 	char *memory = map_aligned(length);
 	struct mega_compact request = { .stop = MEGA_STOP_BUSY };
 	unsigned int wrong = 0, moved = 0;
@@ -148,16 +148,16 @@ static void ksm(void)
 	write_file(KSM "pages_to_scan", "10000");
 	write_file(KSM "sleep_millisecs", "1");
 	page_fill(expected, 24);
-	/* 64 different pages, each 32 times. */
+	/* 16 different pages, each 32 times. */
 	for (size_t at = 0; at < length; at += PAGE) {
 		memcpy(memory + at, expected, PAGE);
-		memory[at] = at / PAGE % 64;
+		memory[at] = at / PAGE % 16;
 	}
 	madvise(memory, length, MADV_MERGEABLE);
-	for (int i = 0; i < 300 && read_number(KSM "pages_sharing", 0) < 1900; i++)
+	for (int i = 0; i < 300 && read_number(KSM "pages_sharing", 0) < 480; i++)
 		usleep(100000);
-	tap_ok(read_number(KSM "pages_sharing", 0) >= 1900, "KSM merges equal pages");
-	for (int i = 0; i < 64; i++) {
+	tap_ok(read_number(KSM "pages_sharing", 0) >= 480, "KSM merges equal pages");
+	for (int i = 0; i < 16; i++) {
 		uint64_t frame = frame_of(memory + i * PAGE);
 
 		if (!(flags_of(frame) >> KPF_KSM & 1))
@@ -169,7 +169,7 @@ static void ksm(void)
 		compact_note(&request);
 	tap_ok(moved > 0, "merged pages are moved");
 	for (size_t at = 0; at < length; at += PAGE)
-		wrong += memory[at] != (char)(at / PAGE % 64) ||
+		wrong += memory[at] != (char)(at / PAGE % 16) ||
 			 memcmp(memory + at + 1, expected + 1, PAGE - 1);
 	tap_equal(wrong, 0, "no byte changed");
 	tap_note("%u blocks with merged pages emptied", moved);

@@ -168,14 +168,14 @@ static void end(pid_t child)
 	waitpid(child, NULL, 0);
 }
 
-/* Compacts up to 64 blocks of a sparse program and counts the stops. */
+/* Compacts up to 16 blocks of a sparse program and counts the stops. */
 static void compact_while_full(struct sparse *sparse, unsigned int stops[16])
 {
 	unsigned int tried = 0;
 	uint64_t last = 0;
 
 	memset(stops, 0, 16 * sizeof(*stops));
-	for (size_t at = 0; at < sparse->length && tried < 64; at += PAGE * sparse->every) {
+	for (size_t at = 0; at < sparse->length && tried < 16; at += PAGE * sparse->every) {
 		uint64_t block = frame_of(sparse->memory + at) / 512;
 
 		if (block == last)

@@ -301,7 +301,7 @@ static void exiting(void)
 	unsigned int strange = 0, gone = 0, whole = 0;
 	static struct mega_region many[256];
 
-	for (unsigned int round = 0; round < 40; round++) {
+	for (unsigned int round = 0; round < 20; round++) {
 		struct mega_scan_task request;
 		int ready[2];
 		pid_t child;
@@ -314,7 +314,7 @@ static void exiting(void)
 			memset(map_aligned(32 * HUGE), 1, 32 * HUGE);
 			if (write(ready[1], "", 1) != 1)
 				_exit(1);
-			usleep(round * 200);
+			usleep(round * 400);
 			_exit(0);
 		}
 		if (read(ready[0], &byte, 1) != 1)
@@ -336,7 +336,7 @@ static void exiting(void)
 		close(ready[0]);
 		close(ready[1]);
 	}
-	tap_ok(!strange && gone == 40, "a process that exits while it is scanned is ESRCH");
+	tap_ok(!strange && gone == 20, "a process that exits while it is scanned is ESRCH");
 	tap_note("%u scans of it before it was gone", whole);
 }
 

@@ -251,7 +251,10 @@ mod tests {
             "without threads there is no such stack"
         );
         let stack = "40000000-40001000 ---p 0 00:00 0\n40001000-41001000 rw-p 0 00:00 0\n";
-        assert!(eligible(stack).is_empty(), "one of 16 MiB is left out whole");
+        assert!(
+            eligible(stack).is_empty(),
+            "one of 16 MiB is left out whole"
+        );
         let reserve = "40000000-43fff000 ---p 0 00:00 0\n43fff000-50000000 rw-p 0 00:00 0\n";
         assert_eq!(
             eligible(reserve),

@@ -239,10 +239,11 @@ impl Machine for LinuxMachine {
         self.departed.append(&mut departed);
         self.last_observation = Some(now);
         // One process that may not be looked at is its own matter; all of them are the manager's.
-        if observation.processes.is_empty() && failures.len() == self.wanted.len() {
-            if let Some((_, error)) = failures.pop() {
-                return Err(error);
-            }
+        if observation.processes.is_empty()
+            && failures.len() == self.wanted.len()
+            && let Some((_, error)) = failures.pop()
+        {
+            return Err(error);
         }
         self.refused.append(&mut failures);
         Ok(observation)

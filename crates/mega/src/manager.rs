@@ -184,10 +184,10 @@ impl Manager {
         }
         for (group, wanted) in self.groups.iter_mut().zip(&wanted) {
             for process in wanted {
-                if let Err(error) = group.claim(*process) {
-                    if self.held_elsewhere.insert(*process) {
-                        (self.tell)(&error.to_string());
-                    }
+                if let Err(error) = group.claim(*process)
+                    && self.held_elsewhere.insert(*process)
+                {
+                    (self.tell)(&error.to_string());
                 }
             }
             group
@@ -219,10 +219,10 @@ impl Manager {
                     let taken = selections
                         .iter()
                         .position(|selection| selection.takes(&facts));
-                    if let Some(group) = taken.and_then(|group| wanted.get_mut(group)) {
-                        if facts.process != self.own {
-                            group.insert(facts.process);
-                        }
+                    if let Some(group) = taken.and_then(|group| wanted.get_mut(group))
+                        && facts.process != self.own
+                    {
+                        group.insert(facts.process);
                     }
                 }
                 Ok(wanted)

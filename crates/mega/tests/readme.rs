@@ -1,6 +1,11 @@
 //! The README and `--help` say the same: every command and every option that the README's examples use exists,
 //! and the README names every command there is.
 
+#![allow(
+    clippy::expect_used,
+    reason = "a test fails by panicking, in its helpers too"
+)]
+
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
@@ -16,14 +21,21 @@ fn help(arguments: &[&str]) -> String {
         .arg("--help")
         .output()
         .expect("mega runs");
-    assert!(output.status.success(), "mega {} --help failed", arguments.join(" "));
+    assert!(
+        output.status.success(),
+        "mega {} --help failed",
+        arguments.join(" ")
+    );
     String::from_utf8(output.stdout).expect("help is UTF-8")
 }
 
 /// The commands that `mega --help` lists, but for `help` itself.
 fn commands() -> BTreeSet<String> {
     let help = help(&[]);
-    let listed = help.split("Commands:").nth(1).and_then(|rest| rest.split("\n\n").next());
+    let listed = help
+        .split("Commands:")
+        .nth(1)
+        .and_then(|rest| rest.split("\n\n").next());
     listed
         .expect("mega --help lists its commands")
         .lines()
@@ -61,12 +73,16 @@ fn every_example_uses_commands_and_options_that_exist() {
     assert!(!examples.is_empty(), "the README has no example");
     for words in examples {
         let command = words[1].as_str();
-        assert!(commands.contains(command), "the README runs `mega {command}`, which does not exist");
+        assert!(
+            commands.contains(command),
+            "the README runs `mega {command}`, which does not exist"
+        );
         let help = help(&[command]);
         for option in words.iter().filter(|word| word.starts_with("--")) {
             let name = option.split('=').next().unwrap_or(option);
             assert!(
-                help.split(|c: char| c.is_whitespace() || c == ',').any(|word| word == name),
+                help.split(|c: char| c.is_whitespace() || c == ',')
+                    .any(|word| word == name),
                 "the README gives `mega {command}` the option {name}, which it does not have"
             );
         }
@@ -89,10 +105,15 @@ fn every_make_target_in_the_readme_exists() {
     let makefile = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../Makefile");
     let makefile = std::fs::read_to_string(makefile).expect("the Makefile is at the root");
     for target in readme().split("make ").skip(1) {
-        let name: String = target.chars().take_while(|c| c.is_ascii_lowercase() || *c == '-').collect();
+        let name: String = target
+            .chars()
+            .take_while(|c| c.is_ascii_lowercase() || *c == '-')
+            .collect();
         if readme().contains(&format!("`make {name}`")) {
             assert!(
-                makefile.lines().any(|line| line.starts_with(&format!("{name}:"))),
+                makefile
+                    .lines()
+                    .any(|line| line.starts_with(&format!("{name}:"))),
                 "the README names `make {name}`, which the Makefile does not have"
             );
         }

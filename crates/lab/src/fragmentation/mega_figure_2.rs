@@ -48,7 +48,7 @@ pub(super) fn measure(policy: &str) -> Result<Measurement, Error> {
     let mut random = Random::new(2);
     let mut piece = 0;
     while piece < contents.pages() {
-        if random.word() % 2 == 0 {
+        if random.word().is_multiple_of(2) {
             contents.free(piece..piece + PIECE)?;
         }
         piece += PIECE;

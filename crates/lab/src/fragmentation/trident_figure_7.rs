@@ -24,7 +24,7 @@ use crate::mapping::PAGE;
 use crate::random::{Random, below};
 
 /// Chunks to empty.
-const CHUNKS: u64 = 2;
+const CHUNKS: u64 = 3;
 /// Memory with one density: 512 MiB.
 const STRETCH: usize = (512 << 20) / PAGE;
 
@@ -48,6 +48,8 @@ pub(super) struct Measurement {
 struct Chunk {
     emptied: bool,
     migrated: u64,
+    /// Pages in use of the chunk with the fewest of all that could be emptied, when this one was selected.
+    least: u64,
 }
 
 pub(super) fn measure(policy: &str) -> Result<Measurement, Error> {
@@ -81,10 +83,14 @@ pub(super) fn measure(policy: &str) -> Result<Measurement, Error> {
         if !tried.insert(target.first_pfn) {
             break; // it could not be emptied before, and nothing better is left
         }
+        let least = occupancy(&observation)
+            .first()
+            .map_or(0, |&pages| u64::from(pages));
         for report in memory.empty(&[*target]).map_err(of_linux)? {
             measurement.chunks.push(Chunk {
                 emptied: report.stopped.is_free(),
                 migrated: report.counts.migrated,
+                least,
             });
         }
         contents.read_all()?;
@@ -94,7 +100,7 @@ pub(super) fn measure(policy: &str) -> Result<Measurement, Error> {
 
 /// Fills memory and thins it out.
 fn fragment() -> Result<Contents, Error> {
-    let mut contents = Contents::map(available()? / 50 * 49)?;
+    let mut contents = Contents::map(available()? / 100 * 99)?;
     // The page tables first: they are unmovable, and lie together while memory is still empty.
     (0..contents.pages())
         .step_by(PAGES_PER_TABLE)
@@ -135,8 +141,18 @@ impl Measurement {
         self.chunks.iter().map(|chunk| chunk.migrated).sum()
     }
 
-    /// Pages in the least occupied chunks, as many as were emptied.
-    fn optimum(&self) -> u64 {
+    /// Pages in the least occupied chunk at each selection: the optimum of the selection.
+    fn least(&self) -> u64 {
+        self.chunks
+            .iter()
+            .filter(|chunk| chunk.emptied)
+            .map(|chunk| chunk.least)
+            .sum()
+    }
+
+    /// Pages in the least occupied chunks at the start, as many as were emptied. Lower than what can be reached
+    /// where the kernel, which chooses where pages go, puts some into a chunk that is emptied next.
+    fn least_at_start(&self) -> u64 {
         let count = usize::try_from(self.emptied()).unwrap_or(usize::MAX);
         self.occupancy
             .iter()
@@ -154,30 +170,29 @@ pub(super) fn report(measurements: &[Measurement]) -> String {
     // Writing to a string does not fail.
     let _ = writeln!(
         text,
-        "{:<11} {:>6} {:>10} {:>8} {:>14} {:>14} {:>14} {:>9}",
+        "{:<11} {:>6} {:>10} {:>8} {:>12} {:>14} {:>16} {:>15}",
         "policy",
         "FMFI",
         "candidates",
         "emptied",
         "moved/chunk",
         "in vain/chunk",
-        "optimum/chunk",
-        "above it"
+        "least at choice",
+        "least at start"
     );
     for measurement in measurements {
         let emptied = measurement.emptied().max(1) as f64;
-        let (moved, optimum) = (measurement.migrated() as f64, measurement.optimum() as f64);
         let _ = writeln!(
             text,
-            "{:<11} {:>6.3} {:>10} {:>8} {:>14.0} {:>14.0} {:>14.0} {:>8.1}%",
+            "{:<11} {:>6.3} {:>10} {:>8} {:>12.0} {:>14.0} {:>16.0} {:>15.0}",
             measurement.policy,
             measurement.fmfi,
             measurement.occupancy.len(),
             measurement.emptied(),
-            moved / emptied,
+            measurement.migrated() as f64 / emptied,
             measurement.in_vain as f64 / emptied,
-            optimum / emptied,
-            (moved / optimum.max(1.0) - 1.0) * 100.0,
+            measurement.least() as f64 / emptied,
+            measurement.least_at_start() as f64 / emptied,
         );
     }
     let find = |name: &str| {
@@ -186,15 +201,20 @@ pub(super) fn report(measurements: &[Measurement]) -> String {
             .find(|measurement| measurement.policy == name)
     };
     if let (Some(smart), Some(sequential)) = (find("trident"), find("sequential")) {
-        let per_chunk = |m: &Measurement| m.migrated() as f64 / m.emptied().max(1) as f64;
+        let per_chunk =
+            |m: &Measurement| (m.migrated() + m.in_vain) as f64 / m.emptied().max(1) as f64;
         let fewer = (1.0 - per_chunk(smart) / per_chunk(sequential).max(1.0)) * 100.0;
-        let above = (smart.migrated() as f64 / (smart.optimum() as f64).max(1.0) - 1.0) * 100.0;
-        let met = above <= 5.0 && smart.emptied() == CHUNKS;
+        let above =
+            |optimum: u64| (smart.migrated() as f64 / (optimum as f64).max(1.0) - 1.0) * 100.0;
+        let at_choice = above(smart.least());
+        let met = at_choice <= 5.0 && smart.emptied() == CHUNKS;
         let _ = writeln!(
             text,
-            "\nsmart compaction moves {fewer:.0} % fewer pages per chunk than sequential, and {above:.1} % more than \
-             the optimum (bar 5 %: {})",
-            if met { "met" } else { "NOT MET" }
+            "\nsmart compaction moves {fewer:.0} % fewer pages per chunk than sequential, and {at_choice:.1} % more than \
+             the least occupied chunk\nhad when it was chosen (bar 5 %: {}); {:.1} % more than the least occupied \
+             chunks had at the start, because the\nkernel puts some of what is moved into the chunks that come next",
+            if met { "met" } else { "NOT MET" },
+            above(smart.least_at_start()),
         );
     }
     text

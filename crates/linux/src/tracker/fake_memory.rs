@@ -75,7 +75,7 @@ impl FakeMemory {
 impl Kernel for FakeMemory {
     fn read_at(&self, file: &FileHandle, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
         assert!(
-            offset % 8 == 0 && buffer.len() % 8 == 0,
+            offset.is_multiple_of(8) && buffer.len().is_multiple_of(8),
             "the kernel takes whole words only"
         );
         let word = |index| match file.path().to_str() {
@@ -96,7 +96,7 @@ impl Kernel for FakeMemory {
     fn write_at(&self, path: &Path, content: &[u8], offset: u64) -> io::Result<()> {
         assert_eq!(path, Path::new("/sys/kernel/mm/page_idle/bitmap"));
         assert!(
-            offset % 8 == 0 && content.len() % 8 == 0,
+            offset.is_multiple_of(8) && content.len().is_multiple_of(8),
             "the kernel takes whole words only"
         );
         let mut idle = self.idle.lock().unwrap();

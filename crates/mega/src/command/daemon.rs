@@ -43,13 +43,13 @@ pub(super) fn run(args: &Daemon) -> Result<ExitCode, Failure> {
         tracker: config.tracker,
     })?);
     let run_dir = RunDir::open()?;
-    if !args.dry_run {
-        if let Some(stale) = thp_mode::restore_stale(host.kernel().as_ref(), &run_dir)? {
-            warn!(
-                "a killed mega had left the THP mode changed: put back to {}",
-                stale.original
-            );
-        }
+    if !args.dry_run
+        && let Some(stale) = thp_mode::restore_stale(host.kernel().as_ref(), &run_dir)?
+    {
+        warn!(
+            "a killed mega had left the THP mode changed: put back to {}",
+            stale.original
+        );
     }
     info!(
         "tracker {}: {}",
