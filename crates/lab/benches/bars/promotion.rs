@@ -67,6 +67,9 @@ fn on_fresh_memory(
         ));
     }
     let process = process::identify(setting.kernel.as_ref(), ready.pid).map_err(failed)?;
+    // A hypervisor that is told of free memory takes it back within seconds; the first touch of it then costs more
+    // than the copy that is timed here.
+    setting.warm_up()?;
     let range = area.start..area.start + area.bytes.min(LONGEST_CALL);
     let elapsed = promote(process, range.clone())?;
     let huge = mega_lab::resident::of(ready.pid)?.huge_bytes;

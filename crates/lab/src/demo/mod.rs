@@ -30,7 +30,7 @@ use summary::Summary;
 #[derive(Clone, Debug, clap::Args)]
 pub struct Args {
     /// Bytes that the program uses at random; it touches another area of this size sparsely [default: an
-    /// eighth of available memory, at most 2GiB]
+    /// eighth of available memory, at most 1GiB]
     #[arg(long, value_name = "BYTES", value_parser = bytes::parse)]
     size: Option<u64>,
     /// Seconds for the whole comparison, about
@@ -88,8 +88,6 @@ fn compare(
     interrupt: &Interrupt,
 ) -> Result<Vec<(Mode, Sample)>, Error> {
     let progress = Progress::new(plan);
-    progress.step("touching all the memory once, so that a hypervisor has backed it");
-    warm_up(plan)?;
     let mut samples = Vec::new();
     for round in 1..=plan.rounds {
         for mode in Mode::ALL {
@@ -98,6 +96,7 @@ fn compare(
                 plan.rounds,
                 mode.name()
             ));
+            warm_up(plan)?;
             let guard = match mode {
                 Mode::ThpAlways => Some(
                     Guard::set(Arc::clone(kernel), run_dir, ThpMode::Always).map_err(from_linux)?,
@@ -115,7 +114,8 @@ fn compare(
     Ok(samples)
 }
 
-/// Touches as much memory as the program will at most have, once.
+/// Touches as much memory as the program will at most have. A hypervisor backs memory at its first touch, and may
+/// take it back seconds after it was freed: every run is to start from the same.
 fn warm_up(plan: &Plan) -> Result<(), Error> {
     let bytes = usize::try_from(plan.most_resident_bytes()).unwrap_or(usize::MAX);
     let mut area =

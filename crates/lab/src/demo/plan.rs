@@ -9,11 +9,11 @@ use crate::error::Error;
 /// Every mode runs this often; the figures are medians.
 const ROUNDS: u32 = 3;
 /// The largest area by default.
-const LARGEST: u64 = 2 << 30;
+const LARGEST: u64 = 1 << 30;
 /// The smallest: well past the reach of 2048 TLB entries for base pages.
 const SMALLEST: u64 = 64 << 20;
-/// Seconds that a run takes beside the timed part, per GiB: growing, touching and checking the memory.
-const SECONDS_PER_GIB: f64 = 0.8;
+/// Seconds that a run takes beside the timed part, per GiB: warming up, growing and checking the memory.
+const SECONDS_PER_GIB: f64 = 2.0;
 
 /// What the demo will do.
 #[derive(Clone, Copy, Debug)]
@@ -78,7 +78,7 @@ impl Plan {
 
     /// Seconds that all of it takes, about.
     pub(super) fn total_seconds(&self) -> f64 {
-        let overhead = (3.0 * f64::from(self.rounds) + 1.0) * SECONDS_PER_GIB * gib(self.size);
+        let overhead = 3.0 * f64::from(self.rounds) * SECONDS_PER_GIB * gib(self.size);
         self.round_seconds * f64::from(self.rounds) + overhead
     }
 }
@@ -104,10 +104,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_takes_an_eighth_of_memory_and_two_gib_at_most() {
+    fn it_takes_an_eighth_of_memory_and_one_gib_at_most() {
         let size = |available| Plan::within(available, None, 60).map(|plan| plan.size).ok();
         assert_eq!(size(4 << 30), Some(512 << 20));
-        assert_eq!(size(64 << 30), Some(2 << 30));
+        assert_eq!(size(64 << 30), Some(1 << 30));
         assert_eq!(size(256 << 20), None);
     }
 

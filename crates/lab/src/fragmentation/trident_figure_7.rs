@@ -10,31 +10,44 @@ use std::fmt::Write;
 use std::sync::Arc;
 
 use mega_core::compaction::{
-    self, Candidate, Compactor, Goal, HUGE_ORDER, PhysicalObservation, Unit, candidates,
+    self, Candidate, CompactionPolicy, Compactor, Goal, HUGE_ORDER, PhysicalObservation, Unit,
+    candidates,
 };
 use mega_core::policy::Parameters;
 use mega_linux::kernel::LiveKernel;
 use mega_linux::physical::PhysicalMemory;
 use serde::{Deserialize, Serialize};
 
-use super::contents::{Contents, available};
-use super::period::of_linux;
+use super::contents::Contents;
+use super::period::{machine_bytes, of_linux};
 use crate::error::Error;
 use crate::mapping::PAGE;
 use crate::random::{Random, below};
 
-/// Chunks to empty.
-const CHUNKS: u64 = 3;
+/// Times that memory is fragmented anew.
+const ROUNDS: u64 = 3;
+/// Chunks to empty each time.
+const CHUNKS: u64 = 2;
 /// Memory with one density: 512 MiB.
 const STRETCH: usize = (512 << 20) / PAGE;
-
 /// Pages that one page of page table entries maps.
 const PAGES_PER_TABLE: usize = 512;
+
+/// Part of memory that is left in free blocks when memory is filled: 1 in 64, so that nothing is killed for it.
+const LEFT_OVER: u64 = 64;
+/// Pages touched between two looks at how much is left: 16 MiB.
+const PAGES_BETWEEN_LOOKS: usize = 4096;
 
 /// One policy's run.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Measurement {
     policy: String,
+    rounds: Vec<Round>,
+}
+
+/// What was done to one fragmented memory.
+#[derive(Debug, Serialize, Deserialize)]
+struct Round {
     fmfi: f64,
     /// Pages in use of every chunk that could be emptied, ascending.
     occupancy: Vec<u32>,
@@ -56,18 +69,29 @@ pub(super) fn measure(policy: &str) -> Result<Measurement, Error> {
     let mut memory = PhysicalMemory::with_module(Arc::new(LiveKernel)).map_err(of_linux)?;
     let mut policy = compaction::build(policy, &Parameters::new())
         .map_err(|error| Error::Failed(error.to_string()))?;
-    let contents = fragment()?;
-
-    let before = memory.observe_physical().map_err(of_linux)?;
-    let mut measurement = Measurement {
+    let rounds = (0..ROUNDS).map(|seed| round(&mut memory, policy.as_mut(), seed));
+    let rounds = rounds.collect::<Result<_, _>>()?;
+    Ok(Measurement {
         policy: policy.name().to_owned(),
+        rounds,
+    })
+}
+
+fn round(
+    memory: &mut PhysicalMemory,
+    policy: &mut dyn CompactionPolicy,
+    seed: u64,
+) -> Result<Round, Error> {
+    let contents = fragment(seed)?;
+    let before = memory.observe_physical().map_err(of_linux)?;
+    let mut round = Round {
         fmfi: before.fmfi(HUGE_ORDER),
         occupancy: occupancy(&before),
         chunks: Vec::new(),
         in_vain: 0,
     };
     let mut tried = BTreeSet::new();
-    while measurement.emptied() < CHUNKS {
+    while round.emptied() < CHUNKS {
         let observation = memory.observe_physical().map_err(of_linux)?;
         let goal = Goal {
             unit: Unit::Chunk,
@@ -76,7 +100,7 @@ pub(super) fn measure(policy: &str) -> Result<Measurement, Error> {
         };
         let targets = policy.select(&observation, &goal);
         let vain = targets.iter().filter(|target| !target.empties);
-        measurement.in_vain += vain.map(|target| u64::from(target.pages)).sum::<u64>();
+        round.in_vain += vain.map(|target| u64::from(target.pages)).sum::<u64>();
         let Some(target) = targets.iter().find(|target| target.empties) else {
             break;
         };
@@ -87,7 +111,7 @@ pub(super) fn measure(policy: &str) -> Result<Measurement, Error> {
             .first()
             .map_or(0, |&pages| u64::from(pages));
         for report in memory.empty(&[*target]).map_err(of_linux)? {
-            measurement.chunks.push(Chunk {
+            round.chunks.push(Chunk {
                 emptied: report.stopped.is_free(),
                 migrated: report.counts.migrated,
                 least,
@@ -95,27 +119,47 @@ pub(super) fn measure(policy: &str) -> Result<Measurement, Error> {
         }
         contents.read_all()?;
     }
-    Ok(measurement)
+    Ok(round)
 }
 
 /// Fills memory and thins it out.
-fn fragment() -> Result<Contents, Error> {
-    let mut contents = Contents::map(available()? / 100 * 99)?;
+fn fragment(seed: u64) -> Result<Contents, Error> {
+    let total = usize::try_from(machine_bytes()?).unwrap_or(usize::MAX);
+    let mut contents = Contents::map(total)?;
     // The page tables first: they are unmovable, and lie together while memory is still empty.
     (0..contents.pages())
         .step_by(PAGES_PER_TABLE)
         .for_each(|page| contents.touch(page));
-    (0..contents.pages()).for_each(|page| contents.touch(page));
-    let mut random = Random::new(7);
-    for stretch in (0..contents.pages()).step_by(STRETCH) {
+    let filled = fill(&mut contents)?;
+    let mut random = Random::new(seed);
+    for stretch in (0..filled).step_by(STRETCH) {
         let keep = 5 + below(random.word(), 81);
-        for page in stretch..(stretch + STRETCH).min(contents.pages()) {
-            if below(random.word(), 100) >= keep {
-                contents.free(page..page + 1)?;
+        let end = (stretch + STRETCH).min(filled);
+        let mut first = stretch;
+        for page in stretch..end {
+            if below(random.word(), 100) < keep {
+                contents.free(first..page)?;
+                first = page + 1;
             }
         }
+        contents.free(first..end)?;
     }
     Ok(contents)
+}
+
+/// Touches page after page until almost nothing is left in free blocks, and returns how many.
+fn fill(contents: &mut Contents) -> Result<usize, Error> {
+    let mut filled = 0;
+    while filled < contents.pages() {
+        let memory = mega_linux::memory::observe(&LiveKernel).map_err(of_linux)?;
+        if memory.contiguity < memory.total / LEFT_OVER {
+            break;
+        }
+        let end = (filled + PAGES_BETWEEN_LOOKS).min(contents.pages());
+        (filled..end).for_each(|page| contents.touch(page));
+        filled = end;
+    }
+    Ok(filled)
 }
 
 /// Pages to move for each chunk that could be emptied, ascending.
@@ -132,7 +176,7 @@ fn occupancy(observation: &PhysicalObservation) -> Vec<u32> {
     occupancy
 }
 
-impl Measurement {
+impl Round {
     fn emptied(&self) -> u64 {
         self.chunks.iter().filter(|chunk| chunk.emptied).count() as u64
     }
@@ -143,26 +187,35 @@ impl Measurement {
 
     /// Pages in the least occupied chunk at each selection: the optimum of the selection.
     fn least(&self) -> u64 {
-        self.chunks
-            .iter()
-            .filter(|chunk| chunk.emptied)
-            .map(|chunk| chunk.least)
-            .sum()
+        let emptied = self.chunks.iter().filter(|chunk| chunk.emptied);
+        emptied.map(|chunk| chunk.least).sum()
     }
 
     /// Pages in the least occupied chunks at the start, as many as were emptied. Lower than what can be reached
     /// where the kernel, which chooses where pages go, puts some into a chunk that is emptied next.
     fn least_at_start(&self) -> u64 {
         let count = usize::try_from(self.emptied()).unwrap_or(usize::MAX);
-        self.occupancy
-            .iter()
-            .take(count)
-            .map(|&pages| u64::from(pages))
-            .sum()
+        let least = self.occupancy.iter().take(count);
+        least.map(|&pages| u64::from(pages)).sum()
     }
 }
 
 #[allow(clippy::cast_precision_loss)] // counts of pages, far below 2^53
+impl Measurement {
+    fn total(&self, count: fn(&Round) -> u64) -> f64 {
+        self.rounds.iter().map(count).sum::<u64>() as f64
+    }
+
+    /// The mean over all chunks emptied.
+    fn per_chunk(&self, count: fn(&Round) -> u64) -> f64 {
+        self.total(count) / self.total(Round::emptied).max(1.0)
+    }
+
+    fn mean(&self, value: fn(&Round) -> f64) -> f64 {
+        self.rounds.iter().map(value).sum::<f64>() / self.rounds.len().max(1) as f64
+    }
+}
+
 pub(super) fn report(measurements: &[Measurement]) -> String {
     let mut text = String::from(
         "Trident figure 7: pages moved per 1 GiB chunk (the paper: smart compaction moves up to 85 % fewer bytes)\n\n",
@@ -181,18 +234,18 @@ pub(super) fn report(measurements: &[Measurement]) -> String {
         "least at start"
     );
     for measurement in measurements {
-        let emptied = measurement.emptied().max(1) as f64;
+        #[allow(clippy::cast_precision_loss)] // some chunks
+        let candidates = measurement.mean(|round| round.occupancy.len() as f64);
         let _ = writeln!(
             text,
-            "{:<11} {:>6.3} {:>10} {:>8} {:>12.0} {:>14.0} {:>16.0} {:>15.0}",
+            "{:<11} {:>6.3} {candidates:>10.1} {:>8.0} {:>12.0} {:>14.0} {:>16.0} {:>15.0}",
             measurement.policy,
-            measurement.fmfi,
-            measurement.occupancy.len(),
-            measurement.emptied(),
-            measurement.migrated() as f64 / emptied,
-            measurement.in_vain as f64 / emptied,
-            measurement.least() as f64 / emptied,
-            measurement.least_at_start() as f64 / emptied,
+            measurement.mean(|round| round.fmfi),
+            measurement.total(Round::emptied),
+            measurement.per_chunk(Round::migrated),
+            measurement.per_chunk(|round| round.in_vain),
+            measurement.per_chunk(Round::least),
+            measurement.per_chunk(Round::least_at_start),
         );
     }
     let find = |name: &str| {
@@ -201,21 +254,29 @@ pub(super) fn report(measurements: &[Measurement]) -> String {
             .find(|measurement| measurement.policy == name)
     };
     if let (Some(smart), Some(sequential)) = (find("trident"), find("sequential")) {
-        let per_chunk =
-            |m: &Measurement| (m.migrated() + m.in_vain) as f64 / m.emptied().max(1) as f64;
-        let fewer = (1.0 - per_chunk(smart) / per_chunk(sequential).max(1.0)) * 100.0;
-        let above =
-            |optimum: u64| (smart.migrated() as f64 / (optimum as f64).max(1.0) - 1.0) * 100.0;
-        let at_choice = above(smart.least());
-        let met = at_choice <= 5.0 && smart.emptied() == CHUNKS;
-        let _ = writeln!(
-            text,
-            "\nsmart compaction moves {fewer:.0} % fewer pages per chunk than sequential, and {at_choice:.1} % more than \
-             the least occupied chunk\nhad when it was chosen (bar 5 %: {}); {:.1} % more than the least occupied \
-             chunks had at the start, because the\nkernel puts some of what is moved into the chunks that come next",
-            if met { "met" } else { "NOT MET" },
-            above(smart.least_at_start()),
-        );
+        text += &compare(smart, sequential);
     }
     text
+}
+
+fn compare(smart: &Measurement, sequential: &Measurement) -> String {
+    let moved = |m: &Measurement| m.per_chunk(|round| round.migrated() + round.in_vain);
+    let fewer = |than: f64| (1.0 - than / moved(sequential).max(1.0)) * 100.0;
+    let above = |optimum: f64| (smart.total(Round::migrated) / optimum.max(1.0) - 1.0) * 100.0;
+    let at_choice = above(smart.total(Round::least));
+    let all = smart.rounds.iter().all(|round| round.emptied() == CHUNKS);
+    format!(
+        "\nsmart compaction moves {:.0} % fewer pages per chunk than sequential; in sequential's own memory the least \
+         occupied\nchunks had {:.0} % fewer than it moved. Smart compaction moved {at_choice:.1} % more than the least \
+         occupied chunk had when it\nwas chosen (bar 5 %: {}), {:.1} % more than the least occupied chunks had at the \
+         start: the kernel puts some of what\nis moved into the chunks that come next\n",
+        fewer(moved(smart)),
+        fewer(sequential.per_chunk(Round::least)),
+        if at_choice <= 5.0 && all {
+            "met"
+        } else {
+            "NOT MET"
+        },
+        above(smart.total(Round::least_at_start)),
+    )
 }
