@@ -46,6 +46,14 @@ fn commands() -> BTreeSet<String> {
         .collect()
 }
 
+/// Whether a help text has a command of that name.
+fn lists_command(help: &str, name: &str) -> bool {
+    let mut first_words = help
+        .lines()
+        .filter_map(|line| line.split_whitespace().next());
+    !name.starts_with('-') && first_words.any(|word| word == name)
+}
+
 /// The words of each example in the README's code blocks that runs mega, without what follows ` -- `, a pipe or
 /// a comment: those are other programs' words.
 fn examples(readme: &str) -> Vec<Vec<String>> {
@@ -77,11 +85,15 @@ fn every_example_uses_commands_and_options_that_exist() {
             commands.contains(command),
             "the README runs `mega {command}`, which does not exist"
         );
-        let help = help(&[command]);
+        let mut help_text = help(&[command]);
+        if let Some(nested) = words.get(2).filter(|word| lists_command(&help_text, word)) {
+            help_text.push_str(&help(&[command, nested]));
+        }
         for option in words.iter().filter(|word| word.starts_with("--")) {
             let name = option.split('=').next().unwrap_or(option);
             assert!(
-                help.split(|c: char| c.is_whitespace() || c == ',')
+                help_text
+                    .split(|c: char| c.is_whitespace() || c == ',')
                     .any(|word| word == name),
                 "the README gives `mega {command}` the option {name}, which it does not have"
             );
