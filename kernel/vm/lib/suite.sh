@@ -1,28 +1,56 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
-# Sourced: one TAP stream out of several commands that print TAP.
+# Sourced: one TAP stream out of several commands that print TAP. They run two at a time, because one guest seldom keeps
+# more than one CPU busy; their results are printed in the order in which they were started.
 
-suite_count=0 suite_failures=0
+suite_jobs=2
+suite_count=0 suite_failures=0 suite_printed=0
+suite_names=() suite_pids=()
 
-suite_begin() { echo "TAP version 13"; }
+suite_begin() {
+	suite_folder=$(mktemp -d)
+	echo "TAP version 13"
+}
 
-# suite_part NAME COMMAND...: runs the command with its output as the subtest NAME, which passes if it exits with 0.
+# suite_part NAME COMMAND...: runs the command as the subtest NAME, which passes if it exits with 0.
 suite_part() {
-	local name=$1 started=$SECONDS status=0
+	local name=$1 part=$suite_count
 	shift
-	echo "# Subtest: $name"
-	"$@" | sed -u '/^TAP version /d; s/^/    /' || status=$?
+	while ((suite_count - suite_printed >= suite_jobs)); do suite_print_next; done
+	(
+		SECONDS=0
+		status=0
+		"$@" >"$suite_folder/$part.tap" </dev/null || status=$?
+		echo "$status $SECONDS" >"$suite_folder/$part.status"
+	) &
+	suite_names+=("$name") suite_pids+=("$!")
 	suite_count=$((suite_count + 1))
+}
+
+# suite_wait: until all that were started have ended and are printed.
+suite_wait() {
+	while ((suite_printed < suite_count)); do suite_print_next; done
+}
+
+suite_print_next() {
+	local part=$suite_printed status seconds
+	wait "${suite_pids[part]}" || true
+	read -r status seconds <"$suite_folder/$part.status"
+	echo "# Subtest: ${suite_names[part]}"
+	sed '/^TAP version /d; s/^/    /' "$suite_folder/$part.tap"
+	suite_printed=$((part + 1))
 	if ((status == 0)); then
-		echo "ok $suite_count - $name # $((SECONDS - started)) s"
+		echo "ok $suite_printed - ${suite_names[part]} # $seconds s"
 	else
-		echo "not ok $suite_count - $name # exit $status"
+		echo "not ok $suite_printed - ${suite_names[part]} # exit $status"
 		suite_failures=$((suite_failures + 1))
 	fi
 }
 
-# suite_end: the plan; fails if a part did.
+# suite_end: what is left, and the plan; fails if a part did.
 suite_end() {
+	suite_wait
+	rm -rf "$suite_folder"
 	echo "1..$suite_count"
 	((suite_failures == 0))
 }

@@ -211,13 +211,15 @@ impl Reporter {
     }
 
     fn print(&self, event: &Event, text: &str) -> Result<(), Error> {
-        let line = if self.json {
+        let mut line = if self.json {
             serde_json::to_string(event).map_err(|e| Error::Failed(e.to_string()))?
         } else {
             text.into()
         };
+        line.push('\n');
         let mut out = std::io::stdout().lock();
-        writeln!(out, "{line}")
+        // With its end of line in one piece: children write to the same pipe.
+        out.write_all(line.as_bytes())
             .and_then(|()| out.flush())
             .map_err(|e| Error::io("writing to standard output", e))
     }
