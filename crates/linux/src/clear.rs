@@ -1,12 +1,12 @@
 //! Clearing Accessed bits, which starts the next interval.
 //!
 //! Two ways, neither free, chosen per process so that no mmap lock is held longer than the bound:
-//! - `clear_refs` walks the whole address space under the mmap lock held for writing: 11 ms per GiB of base
+//! - `clear_refs` walks the whole address space under the mmap lock held for writing: 11 to 18 ms per GiB of base
 //!   pages, 0.1 ms per GiB of huge pages (Linux 6.18, seen). It changes nothing but the bits.
 //! - `MADV_COLD` walks a range under the lock held for reading, at about the same cost, in pieces of any size;
 //!   but it also moves the pages to the inactive list, and passes over those just faulted that still wait in a
-//!   CPU's batch for the LRU lists ([`LRU_BATCH`] for each CPU at most). It is given only the regions that were accessed: the bits
-//!   of the others are clear already.
+//!   CPU's batch for the LRU lists ([`LRU_BATCH`] for each CPU at most). It is given only the regions that were
+//!   accessed: the bits of the others are clear already.
 //!
 //! A process small enough for the first within the bound gets the first; any other gets the second in pieces.
 //! What a piece costs is estimated from the mapped counts, and the estimate corrected by every duration measured.
@@ -85,6 +85,16 @@ impl Clearer {
         } else {
             self.clear_in_pieces(kernel, process, regions, bound)
         }
+    }
+
+    /// About how long clearing these regions takes: those that were accessed, the bits of the others are clear.
+    #[must_use]
+    pub fn expected(&self, regions: &[RegionObservation]) -> Duration {
+        let accessed = regions.iter().filter(|region| region.accessed > 0);
+        let uncorrected: Duration = accessed
+            .map(|region| uncorrected(std::slice::from_ref(region)))
+            .sum();
+        uncorrected.mul_f64(self.correction)
     }
 
     fn clear_all(

@@ -25,6 +25,7 @@ mod target;
 pub mod thp_mode;
 pub mod tracker;
 pub mod tracker_choice;
+mod turns;
 pub mod zero_filled;
 
 pub use error::Error;

@@ -146,7 +146,11 @@ impl LinuxMachine {
     }
 
     /// Observes one target. `None` where it is gone.
-    fn observe_target(&mut self, process: ProcessId) -> Result<Option<ProcessObservation>, Error> {
+    fn observe_target(
+        &mut self,
+        process: ProcessId,
+        interval: Duration,
+    ) -> Result<Option<ProcessObservation>, Error> {
         let known = match self.targets.remove(&process) {
             Some(target) => target.refreshed(&self.host),
             None => Target::open(&self.host, process),
@@ -171,7 +175,7 @@ impl LinuxMachine {
             Err(error) => return Err(error),
         }
         let accesses_known = target.accesses_known(&self.host);
-        target.clear(&self.host, &regions, self.options.lock_bound);
+        target.clear(&self.host, &mut regions, interval, self.options.lock_bound);
         target.forget_refused(&mut regions);
         self.targets.insert(process, target);
         Ok(Some(ProcessObservation {
@@ -229,7 +233,7 @@ impl Machine for LinuxMachine {
         let mut departed = Vec::new();
         let mut failures = Vec::new();
         for process in self.wanted.clone() {
-            match self.observe_target(process) {
+            match self.observe_target(process, observation.interval) {
                 Ok(Some(process)) => observation.processes.push(process),
                 Ok(None) => departed.push(process),
                 Err(error) => failures.push((process, error)),

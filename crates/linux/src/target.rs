@@ -12,6 +12,7 @@ use crate::eligible::{self, Mapping};
 use crate::kernel::{Advice, ProcessHandle};
 use crate::process::{self, Stat};
 use crate::tracker;
+use crate::turns::{self, Turns};
 use crate::zero_filled::ZeroCounter;
 use crate::{Error, Host};
 
@@ -25,6 +26,7 @@ pub(crate) struct Target {
     /// The longest a call that can be cut has taken.
     pub(crate) longest_hold: Duration,
     clearer: Clearer,
+    turns: Turns,
     /// All that it has resident, in bytes.
     resident: u64,
     /// Differs when another program was started.
@@ -51,6 +53,7 @@ impl Target {
             demoter: Demoter::default(),
             longest_hold: Duration::ZERO,
             clearer: Clearer::default(),
+            turns: Turns::default(),
             resident: stat.resident,
             layout: stat.layout.clone(),
             cleared: false,
@@ -67,6 +70,7 @@ impl Target {
             // It started another program: new memory, of which nothing is known.
             self.layout.clone_from(&stat.layout);
             self.cleared = false;
+            self.turns.forget();
             self.refused.clear();
         }
         self.resident = stat.resident;
@@ -137,8 +141,15 @@ impl Target {
         self.cleared && host.tracker_kind().knows_accesses()
     }
 
-    /// Clears the Accessed bits of the regions just scanned, if that is for us to do.
-    pub(crate) fn clear(&mut self, host: &Host, regions: &[RegionObservation], bound: Duration) {
+    /// Clears the Accessed bits of the regions just scanned, if that is for us to do: of all, or in turns. Leaves in
+    /// `regions` what was accessed in the last `interval`, as far as that is known.
+    pub(crate) fn clear(
+        &mut self,
+        host: &Host,
+        regions: &mut [RegionObservation],
+        interval: Duration,
+        bound: Duration,
+    ) {
         if !host.tracker_kind().knows_accesses() {
             return;
         }
@@ -150,11 +161,15 @@ impl Target {
             self.cleared = false;
             return;
         }
+        let scanned = regions.to_vec();
+        self.turns.settle(regions);
+        let turns = turns::count(self.clearer.expected(&scanned), interval);
+        let chosen = self.turns.choose(&scanned, regions, turns);
         let kernel = host.kernel().as_ref();
         // Where it fails the next observation says that accesses are not known.
         let cleared = self
             .clearer
-            .clear(kernel, &self.handle, regions, self.resident, bound);
+            .clear(kernel, &self.handle, &chosen, self.resident, bound);
         self.cleared = match cleared {
             Ok(cleared) => {
                 self.longest_hold = self.longest_hold.max(cleared.longest_hold);
@@ -162,6 +177,9 @@ impl Target {
             }
             Err(_) => false,
         };
+        if !self.cleared {
+            self.turns.forget();
+        }
     }
 
     /// Counts zero-filled base pages.
