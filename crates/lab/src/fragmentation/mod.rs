@@ -1,7 +1,7 @@
 //! The papers' experiments with fragmented physical memory, scaled to the memory of the machine they run on.
 //!
 //! One run measures one figure under one policy, on a freshly booted machine, because fragmentation outlives the
-//! program that made it; [`report`] puts the measurements of all policies beside the paper's numbers. Everything
+//! program that made it; `report` puts the measurements of all policies beside the paper's numbers. Everything
 //! is counted (pages, blocks), nothing is timed, so an emulated machine does.
 //!
 //! All policies see the same programs with the same random numbers. Memory is faulted in as base pages for all of

@@ -1,6 +1,6 @@
 //! What this kernel and these privileges allow, what each missing thing costs, and how to get it.
 //!
-//! [`probe`] looks, [`decide`] judges what was seen, and nothing is applied. Looking changes nothing but a few MiB
+//! `probe` looks, `decide` judges what was seen, and nothing is applied. Looking changes nothing but a few MiB
 //! of this process's own memory, on which promotion and demotion are tried.
 
 mod consumers;
