@@ -61,7 +61,7 @@ impl Subject {
 }
 
 fn scan(subject: &Subject, kernel: Arc<dyn Kernel>) -> Vec<RegionObservation> {
-    let mut tracker = tracker::open(&kernel, Some(TrackerKind::Module)).unwrap();
+    let mut tracker = tracker::open_one(&kernel, TrackerKind::Module).unwrap();
     let process = process::identify(&LiveKernel, std::process::id()).unwrap();
     let handle = kernel.open_process(process.pid).unwrap();
     let target = tracker::Target {

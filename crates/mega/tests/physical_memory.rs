@@ -2,26 +2,21 @@
 
 #![allow(
     clippy::unwrap_used,
+    clippy::expect_used,
     clippy::panic,
     reason = "a test fails by panicking, in its helpers too"
 )]
 
+mod live;
+
 use std::path::Path;
 use std::process::Command;
 
+use live::skip;
 use serde_json::Value;
 
 fn mega() -> Command {
     Command::new(env!("CARGO_BIN_EXE_mega"))
-}
-
-/// Says that a test cannot run here; in CI that is a failure.
-fn skip(test: &str, reason: &str) {
-    assert!(
-        std::env::var_os("CI").is_none_or(|value| value != "true"),
-        "{test} could not run: {reason}"
-    );
-    eprintln!("SKIPPED {test}: {reason}");
 }
 
 fn is_root() -> bool {

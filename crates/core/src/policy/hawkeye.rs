@@ -22,22 +22,16 @@ use super::parameters::{ParameterInfo, Values};
 use super::registry::PolicyInfo;
 use super::tracked::Tracked;
 
-const HIGH_WATERMARK: ParameterInfo = ParameterInfo {
-    name: "high_watermark",
-    summary: "share of memory in use from which bloat is recovered (HawkEye: 85 %)",
-    unit: "share",
-    default: 0.85,
-    min: 0.0,
-    max: 1.0,
-};
-const LOW_WATERMARK: ParameterInfo = ParameterInfo {
-    name: "low_watermark",
-    summary: "share of memory in use below which bloat is no longer recovered (HawkEye: 70 %)",
-    unit: "share",
-    default: 0.70,
-    min: 0.0,
-    max: 1.0,
-};
+const HIGH_WATERMARK: ParameterInfo = ParameterInfo::share(
+    "high_watermark",
+    "share of memory in use from which bloat is recovered (HawkEye: 85 %)",
+    0.85,
+);
+const LOW_WATERMARK: ParameterInfo = ParameterInfo::share(
+    "low_watermark",
+    "share of memory in use below which bloat is no longer recovered (HawkEye: 70 %)",
+    0.70,
+);
 const MIN_COVERAGE: ParameterInfo = ParameterInfo {
     name: "min_coverage",
     summary: "mean accessed base pages from which a region is promoted (1: any that is used)",

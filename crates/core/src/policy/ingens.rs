@@ -15,14 +15,11 @@ use super::Policy;
 use super::parameters::{ParameterInfo, Values};
 use super::registry::PolicyInfo;
 
-const PROMOTE_MAPPED: ParameterInfo = ParameterInfo {
-    name: "promote_mapped",
-    summary: "share of a region mapped from which it is promoted (Ingens: 90 %)",
-    unit: "share",
-    default: 0.90,
-    min: 0.0,
-    max: 1.0,
-};
+const PROMOTE_MAPPED: ParameterInfo = ParameterInfo::share(
+    "promote_mapped",
+    "share of a region mapped from which it is promoted (Ingens: 90 %)",
+    0.90,
+);
 const IDLE_PENALTY: ParameterInfo = ParameterInfo {
     name: "idle_penalty",
     summary: "how many used huge pages an unused one weighs in a process's share (4: the 75 % idle memory tax of ESX, whose form Ingens takes)",

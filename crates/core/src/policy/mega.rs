@@ -25,32 +25,32 @@ use super::parameters::{ParameterInfo, Values};
 use super::registry::PolicyInfo;
 use super::tracked::Tracked;
 
-const START_TRACKING: ParameterInfo = share(
+const START_TRACKING: ParameterInfo = ParameterInfo::share(
     "start_tracking",
     "share of a region mapped from which its utilization is tracked (StartUTracking, section 3.1)",
     0.50,
 );
-const STOP_TRACKING: ParameterInfo = share(
+const STOP_TRACKING: ParameterInfo = ParameterInfo::share(
     "stop_tracking",
     "share of a region mapped below which its utilization is no longer tracked (StopUTracking, section 3.1)",
     0.25,
 );
-const PROMOTE_MAPPED: ParameterInfo = share(
+const PROMOTE_MAPPED: ParameterInfo = ParameterInfo::share(
     "promote_mapped",
     "share of a region mapped from which it may be promoted (MProm, section 3.3)",
     0.90,
 );
-const PROMOTE_UTILIZATION: ParameterInfo = share(
+const PROMOTE_UTILIZATION: ParameterInfo = ParameterInfo::share(
     "promote_utilization",
     "mean utilization from which a region may be promoted (UProm, section 3.3)",
     0.50,
 );
-const DEMOTE_MAPPED: ParameterInfo = share(
+const DEMOTE_MAPPED: ParameterInfo = ParameterInfo::share(
     "demote_mapped",
     "share of a huge page mapped below which it is demoted (MDem, section 3.3)",
     0.50,
 );
-const DEMOTE_UTILIZATION: ParameterInfo = share(
+const DEMOTE_UTILIZATION: ParameterInfo = ParameterInfo::share(
     "demote_utilization",
     "mean utilization below which a huge page is demoted (UDem, section 3.3)",
     0.25,
@@ -63,17 +63,6 @@ const SCANS: ParameterInfo = ParameterInfo {
     min: 1.0,
     max: MAX_SCANS as f64,
 };
-
-const fn share(name: &'static str, summary: &'static str, default: f64) -> ParameterInfo {
-    ParameterInfo {
-        name,
-        summary,
-        unit: "share",
-        default,
-        min: 0.0,
-        max: 1.0,
-    }
-}
 
 pub(super) const INFO: PolicyInfo = PolicyInfo {
     name: "mega",

@@ -25,6 +25,18 @@ pub struct ParameterInfo {
 }
 
 impl ParameterInfo {
+    /// A parameter that is a part of a whole, 0 to 1.
+    pub(crate) const fn share(name: &'static str, summary: &'static str, default: f64) -> Self {
+        ParameterInfo {
+            name,
+            summary,
+            unit: "share",
+            default,
+            min: 0.0,
+            max: 1.0,
+        }
+    }
+
     /// Whether only whole numbers make sense: everything that is counted rather than a ratio.
     #[must_use]
     pub fn is_whole(&self) -> bool {

@@ -36,7 +36,7 @@ use crate::kernel::ProcessHandle;
 pub use bpf::{BpfTracker, ScanCost};
 pub use mapped::MappedTracker;
 pub use module::ModuleTracker;
-pub use open::{NoTracker, open, open_one};
+pub use open::open_one;
 pub use page_idle::PageIdleTracker;
 pub use self_check::SelfCheckError;
 
@@ -244,13 +244,4 @@ pub enum Unavailable {
         /// What to do about it, starting with a separator; empty when there is nothing to say.
         remedy: &'static str,
     },
-}
-
-impl From<NoTracker> for crate::Error {
-    fn from(error: NoTracker) -> Self {
-        crate::Error::Missing {
-            feature: "a tracker".to_owned(),
-            remedy: error.to_string(),
-        }
-    }
 }

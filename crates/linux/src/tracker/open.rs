@@ -1,4 +1,4 @@
-//! Which tracker is used: the one asked for, or the best that works here.
+//! Opens a tracker of a kind. Which kind is chosen in [`crate::tracker_choice`].
 
 use std::sync::Arc;
 
@@ -6,45 +6,6 @@ use super::{
     BpfTracker, MappedTracker, ModuleTracker, PageIdleTracker, Tracker, TrackerKind, Unavailable,
 };
 use crate::kernel::Kernel;
-
-/// No tracker could be opened.
-#[derive(Debug)]
-pub struct NoTracker {
-    /// Each that was tried, and why it cannot be used.
-    pub tried: Vec<(TrackerKind, Unavailable)>,
-}
-
-impl std::fmt::Display for NoTracker {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        for (index, (kind, why)) in self.tried.iter().enumerate() {
-            write!(f, "{}{kind}: {why}", if index == 0 { "" } else { "; " })?;
-        }
-        Ok(())
-    }
-}
-
-impl std::error::Error for NoTracker {}
-
-/// Opens the tracker asked for, or the best one that works.
-///
-/// # Errors
-/// Why the one asked for cannot be used, or why none can.
-pub fn open(
-    kernel: &Arc<dyn Kernel>,
-    wanted: Option<TrackerKind>,
-) -> Result<Box<dyn Tracker>, NoTracker> {
-    let mut tried = Vec::new();
-    for kind in TrackerKind::ALL
-        .into_iter()
-        .filter(|kind| wanted.is_none_or(|wanted| wanted == *kind))
-    {
-        match open_one(kernel, kind) {
-            Ok(tracker) => return Ok(tracker),
-            Err(why) => tried.push((kind, why)),
-        }
-    }
-    Err(NoTracker { tried })
-}
 
 /// Opens one tracker, which also tells whether it can be used here.
 ///

@@ -13,37 +13,37 @@ const TLB_ENTRIES: ParameterInfo = ParameterInfo {
     min: 0.0,
     max: 65535.0,
 };
-const MIN_UTILIZATION: ParameterInfo = share(
+const MIN_UTILIZATION: ParameterInfo = ParameterInfo::share(
     "min_utilization",
     "share of a region's base pages that must be in use to promote it while free blocks are plentiful (8 of 512)",
     1.0 / 64.0,
 );
-const MAX_UTILIZATION: ParameterInfo = share(
+const MAX_UTILIZATION: ParameterInfo = ParameterInfo::share(
     "max_utilization",
     "the same when there are no free blocks, and for regions that add bloat or were demoted before (MEGA's promotion threshold)",
     0.5,
 );
-const FULL_MAPPED: ParameterInfo = share(
+const FULL_MAPPED: ParameterInfo = ParameterInfo::share(
     "full_mapped",
     "share of a region mapped from which promoting it counts as adding no bloat (as in Ingens and MEGA)",
     0.9,
 );
-const BLOAT_BUDGET: ParameterInfo = share(
+const BLOAT_BUDGET: ParameterInfo = ParameterInfo::share(
     "bloat_budget",
     "what promotions of less mapped regions may add, as a share of what the process has resident",
     0.01,
 );
-const PLENTIFUL_CONTIGUITY: ParameterInfo = share(
+const PLENTIFUL_CONTIGUITY: ParameterInfo = ParameterInfo::share(
     "plentiful_contiguity",
     "share of memory in free blocks of at least 2 MiB from which they count as plentiful; twice what all candidates need counts as well",
     0.1,
 );
-const PRESSURE_START: ParameterInfo = share(
+const PRESSURE_START: ParameterInfo = ParameterInfo::share(
     "pressure_start",
     "share of memory available below which memory is short: nothing is promoted, bloat is given back",
     0.10,
 );
-const PRESSURE_STOP: ParameterInfo = share(
+const PRESSURE_STOP: ParameterInfo = ParameterInfo::share(
     "pressure_stop",
     "share of memory available from which memory is no longer short",
     0.15,
@@ -80,17 +80,6 @@ const HOT_ZERO_FILLED: ParameterInfo = ParameterInfo {
     min: 1.0,
     max: 512.0,
 };
-
-const fn share(name: &'static str, summary: &'static str, default: f64) -> ParameterInfo {
-    ParameterInfo {
-        name,
-        summary,
-        unit: "share",
-        default,
-        min: 0.0,
-        max: 1.0,
-    }
-}
 
 pub(in crate::policy) const INFO: PolicyInfo = PolicyInfo {
     name: "adaptive",
