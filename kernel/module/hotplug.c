@@ -6,11 +6,12 @@
 
 #include <linux/memory.h>
 #include <linux/notifier.h>
+#include <linux/srcu.h>
 #include "hotplug.h"
 
 /* Set and cleared under the memory hotplug lock, which serialises the chain. */
 static bool offlining;
-DEFINE_SRCU(mega_hotplug_readers);
+DEFINE_STATIC_SRCU(readers);
 
 static int memory_changes(struct notifier_block *block, unsigned long action,
 			  void *data)
@@ -19,7 +20,7 @@ static int memory_changes(struct notifier_block *block, unsigned long action,
 	case MEM_GOING_OFFLINE:
 		WRITE_ONCE(offlining, true);
 		/* Whoever did not see it has left when this returns. */
-		synchronize_srcu(&mega_hotplug_readers);
+		synchronize_srcu(&readers);
 		break;
 	case MEM_CANCEL_OFFLINE:
 	case MEM_OFFLINE:
@@ -34,9 +35,9 @@ static struct notifier_block memory_notifier = {
 };
 
 int mega_hotplug_enter(void)
-	__acquires(&mega_hotplug_readers)
+	__acquires(&readers)
 {
-	return srcu_read_lock(&mega_hotplug_readers);
+	return srcu_read_lock(&readers);
 }
 
 bool mega_hotplug_busy(void)
@@ -45,9 +46,9 @@ bool mega_hotplug_busy(void)
 }
 
 void mega_hotplug_leave(int ticket)
-	__releases(&mega_hotplug_readers)
+	__releases(&readers)
 {
-	srcu_read_unlock(&mega_hotplug_readers, ticket);
+	srcu_read_unlock(&readers, ticket);
 }
 
 int mega_hotplug_init(void)

@@ -3,10 +3,7 @@
 #ifndef MEGA_HOTPLUG_H
 #define MEGA_HOTPLUG_H
 
-#include <linux/srcu.h>
 #include <linux/types.h>
-
-extern struct srcu_struct mega_hotplug_readers;
 
 int mega_hotplug_init(void);
 void mega_hotplug_exit(void);
@@ -16,10 +13,8 @@ void mega_hotplug_exit(void);
  * memory finishes going offline: a struct page found by pfn_to_online_page()
  * stays one. Enter returns a ticket for leave.
  */
-int mega_hotplug_enter(void)
-	__acquires(&mega_hotplug_readers);
+int mega_hotplug_enter(void);
 bool mega_hotplug_busy(void);
-void mega_hotplug_leave(int ticket)
-	__releases(&mega_hotplug_readers);
+void mega_hotplug_leave(int ticket);
 
 #endif /* MEGA_HOTPLUG_H */

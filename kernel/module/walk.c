@@ -60,42 +60,61 @@ static bool entry_accessed(unsigned long *entry, bool clear)
  */
 static __always_inline void keep_young(struct folio *folio)
 {
-	if (!folio_test_young(folio))
+#ifdef CONFIG_PAGE_IDLE_FLAG
+	/* Read once for both: this is done for every page accessed. */
+	unsigned long flags = READ_ONCE(folio->flags);
+
+	if (!(flags & BIT(PG_young)))
 		folio_set_young(folio);
-	if (folio_test_idle(folio))
+	if (flags & BIT(PG_idle))
 		folio_clear_idle(folio);
+#endif
 }
 
 /* ---- One PTE table ----------------------------------------------------- */
 
-static void note_frame(struct mega_walk *walk, unsigned long frame)
+/* The block that was looked up last: neighbours mostly lie in the same. */
+struct last_block {
+	unsigned long number;
+	struct mega_block_heat *heat;
+};
+
+static __always_inline void note_frame(struct mega_walk *walk,
+				       struct last_block *last,
+				       unsigned long frame)
 {
-	struct mega_block_heat *heat = mega_heat_find(&walk->heat, frame);
 	unsigned int index = frame % MEGA_BLOCK_FRAMES;
 
-	if (heat && !test_bit(index, heat->accessed))
-		set_bit(index, heat->accessed);
+	if (frame / MEGA_BLOCK_FRAMES != last->number) {
+		last->number = frame / MEGA_BLOCK_FRAMES;
+		last->heat = mega_heat_find(&walk->heat, frame);
+	}
+	if (last->heat && !test_bit(index, last->heat->accessed))
+		set_bit(index, last->heat->accessed);
 }
 
 /* What the Accessed bit that was just cleared in pte, of frame, is about. */
-static __always_inline void note_cleared(struct mega_walk *walk, pte_t pte,
+static __always_inline void note_cleared(struct mega_walk *walk,
+					 struct last_block *last, pte_t pte,
 					 unsigned long frame)
 {
-	walk->cleared++;
 	if (pte_special(pte) || pte_devmap(pte))
 		return;
 	keep_young(page_folio(pfn_to_page(frame)));
-	note_frame(walk, frame);
+	note_frame(walk, last, frame);
 }
 
 /*
  * The entries first to end of one word of the maps. This is where a scan spends
- * its time: the bits are gathered in registers.
+ * its time: the bits are gathered, and what does not change is kept, in
+ * registers, as every cleared bit has the compiler forget what is in memory.
  */
 static void read_word(struct mega_walk *walk, pte_t *table, unsigned int first,
 		      unsigned int end)
 {
+	struct last_block last = { .number = ULONG_MAX };
 	unsigned long zero_frame = my_zero_pfn(0);
+	const bool clear = walk->clear;
 	unsigned long accessed = 0;
 	unsigned long mapped = 0;
 	unsigned int index;
@@ -116,14 +135,16 @@ static void read_word(struct mega_walk *walk, pte_t *table, unsigned int first,
 		if (!pte_young(pte))
 			continue;
 		accessed |= bit;
-		if (!walk->clear)
+		if (!clear)
 			continue;
 		/* Under the table's lock nobody else clears it. */
 		clear_bit(_PAGE_BIT_ACCESSED, (unsigned long *)&table[index].pte);
-		note_cleared(walk, pte, frame);
+		note_cleared(walk, &last, pte, frame);
 	}
 	walk->mapped[BIT_WORD(first)] |= mapped;
 	walk->accessed[BIT_WORD(first)] |= accessed;
+	if (clear)
+		walk->cleared += hweight_long(accessed);
 }
 
 /* False when the entry is not a PTE table any more. See 2. above. */

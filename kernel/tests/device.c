@@ -73,6 +73,21 @@ struct mega_compact compact(int device, uint64_t frame, uint32_t order, uint32_t
 	return request;
 }
 
+struct mega_compact compact_until(int device, uint64_t frame, uint32_t order, uint32_t flags,
+				  uint32_t stop)
+{
+	struct mega_compact request = compact(device, frame, order, flags);
+
+	for (unsigned int i = 0; i < 100 && request.stop != stop; i++) {
+		usleep(10000);
+		request = compact(device, frame, order, flags);
+		/* What was busy at the time before may have been freed by its owner since: so it is empty. */
+		if (stop == MEGA_STOP_DONE && request.stop == MEGA_STOP_ALREADY_FREE)
+			request.stop = stop;
+	}
+	return request;
+}
+
 void compact_note(const struct mega_compact *request)
 {
 	tap_note("frame 0x%llx order %u: %s (error %d, blocker 0x%llx), occupied %llu, scanned %llu, isolated %llu, migrated %llu, failed %llu, %u attempts, %llu us",
@@ -176,4 +191,16 @@ long read_number(const char *path, long fallback)
 		value = fallback;
 	fclose(file);
 	return value;
+}
+
+unsigned long memory_block_bytes(void)
+{
+	unsigned long bytes = 0;
+	FILE *file = fopen("/sys/devices/system/memory/block_size_bytes", "re");
+
+	if (file && fscanf(file, "%lx", &bytes) != 1)
+		bytes = 0;
+	if (file)
+		fclose(file);
+	return bytes;
 }

@@ -32,6 +32,14 @@ struct mega_compact compact_request(uint64_t frame, uint32_t order);
 /* COMPACT; bails out when the request is refused. */
 struct mega_compact compact(int device, uint64_t frame, uint32_t order, uint32_t flags);
 
+/*
+ * COMPACT of a range that others may allocate from, again until it stops as it
+ * should: a page that is just being allocated, freed or moved by somebody is busy,
+ * held or unmovable for that moment. Returns the last answer.
+ */
+struct mega_compact compact_until(int device, uint64_t frame, uint32_t order, uint32_t flags,
+				  uint32_t stop);
+
 /* Prints what came of it as a remark. */
 void compact_note(const struct mega_compact *request);
 
@@ -55,5 +63,8 @@ bool write_file(const char *path, const char *value);
 
 /* The first number in a file, or fallback. */
 long read_number(const char *path, long fallback);
+
+/* The size of what memory goes offline in; 0 where the kernel does not tell. */
+unsigned long memory_block_bytes(void);
 
 #endif /* DEVICE_H */

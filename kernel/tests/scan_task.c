@@ -18,6 +18,8 @@
 
 #define PAGES MEGA_REGION_PAGES
 #define REGIONS 8
+/* Of processes that are scanned meanwhile. */
+#define EXITS 12
 
 static int device;
 static struct mega_region regions[REGIONS];
@@ -295,13 +297,13 @@ static void other_processes(void)
 	close(descriptor);
 }
 
-/* Kills a process of 64 MiB while it is scanned, at ever other moments. */
+/* A process of 32 MiB exits while it is scanned, at ever other moments. */
 static void exiting(void)
 {
 	unsigned int strange = 0, gone = 0, whole = 0;
 	static struct mega_region many[256];
 
-	for (unsigned int round = 0; round < 20; round++) {
+	for (unsigned int round = 0; round < EXITS; round++) {
 		struct mega_scan_task request;
 		int ready[2];
 		pid_t child;
@@ -311,10 +313,10 @@ static void exiting(void)
 			tap_bail("pipe");
 		child = fork();
 		if (!child) {
-			memset(map_aligned(32 * HUGE), 1, 32 * HUGE);
+			memset(map_aligned(16 * HUGE), 1, 16 * HUGE);
 			if (write(ready[1], "", 1) != 1)
 				_exit(1);
-			usleep(round * 400);
+			usleep(round * 600);
 			_exit(0);
 		}
 		if (read(ready[0], &byte, 1) != 1)
@@ -336,7 +338,7 @@ static void exiting(void)
 		close(ready[0]);
 		close(ready[1]);
 	}
-	tap_ok(!strange && gone == 20, "a process that exits while it is scanned is ESRCH");
+	tap_ok(!strange && gone == EXITS, "a process that exits while it is scanned is ESRCH");
 	tap_note("%u scans of it before it was gone", whole);
 }
 

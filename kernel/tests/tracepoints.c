@@ -29,7 +29,9 @@ int main(void)
 	int self = pidfd_of(getpid());
 	struct mega_region regions[4];
 	struct mega_block blocks[4];
-	struct mega_scan_task task = scan_task_request(self, NULL, 1UL << 47, regions, 4);
+	/* Of memory made for it: over how many regions a program lies is random. */
+	char *memory = map_aligned(4 * HUGE);
+	struct mega_scan_task task = scan_task_request(self, memory, 4 * HUGE, regions, 4);
 	struct mega_scan_blocks scan = scan_blocks_request(512, blocks, 4);
 	struct mega_compact request = compact_request(0, 9);
 
@@ -37,6 +39,8 @@ int main(void)
 		tap_skip("tracepoints", "this kernel has no tracefs");
 		return tap_end();
 	}
+	for (size_t at = 0; at < 4 * HUGE; at += HUGE)
+		memory[at] = 1;
 	write_file(TRACING "trace", "");
 	tap_ok(write_file(TRACING "events/mega/enable", "1"), "the events can be switched on");
 	task.flags = MEGA_TASK_CLEAR;

@@ -1,16 +1,40 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
-# Sourced after common.sh and kernel.sh: one run of QEMU, as the options of `run` (CPU, MEMORY, MACHINE, SMP, NODES, APPEND, LIMIT) ask.
+# Sourced after common.sh, kernel.sh and check-log.sh: one run of QEMU, as the options of `run` (CPU, MEMORY, MACHINE, SMP, NODES, APPEND, LIMIT) ask.
 
 BOOT_QEMU="" BOOT_ENDED=""
 
-# What a kernel may take to come up, in seconds: a few at rest, far more on a host that is busy with something else.
-BOOT_LIMIT=300
+# How often a guest is started at most whose kernel complains before init runs.
+BOOT_ATTEMPTS=3
 
-# boot KERNEL INITRAMFS FOLDER: runs the guest to its end. The console goes to FOLDER/console, the report to
-# FOLDER/report. Sets BOOT_ENDED to why the guest was ended, or to nothing where it powered itself off.
+# What a kernel may take to come up, in seconds: a few at rest, far more on a host that is busy with something else.
+BOOT_LIMIT=1200
+
+# boot KERNEL INITRAMFS FOLDER: boot_once, and again where the kernel complained before anything of ours ran. The last
+# start counts, whatever it says.
 boot() {
-	local kernel=$1 initramfs=$2 folder=$3 deadline=$((SECONDS + BOOT_LIMIT)) up=no seen=0
+	local attempt
+	for ((attempt = 1; attempt < BOOT_ATTEMPTS; attempt++)); do
+		boot_once "$@" complained
+		boot_complained "$3" || return 0
+		say "start $attempt of $BOOT_ATTEMPTS: the kernel complained before init ran:"
+		check_log "$3/console" | sed -n 's/^boot\t/  /p' >&2
+	done
+	boot_once "$@"
+}
+
+# boot_complained FOLDER: whether the kernel warned of something, or died, before init ran. The kernels hold nothing of
+# ours by then, so it is the emulator's doing: QEMU's parallel emulation at times runs code that another CPU has just
+# changed, or a host too busy stalls a CPU. KASAN and lockdep are not to be trusted from there on.
+boot_complained() {
+	[[ -n $(check_log "$1/console" | sed -n '/^boot\t/p') ]]
+}
+
+# boot_once KERNEL INITRAMFS FOLDER [complained]: runs the guest to its end, or, with "complained", to init if the kernel
+# has complained by then. The console goes to FOLDER/console, the report to FOLDER/report. Sets BOOT_ENDED to why the
+# guest was ended, or to nothing where it powered itself off.
+boot_once() {
+	local kernel=$1 initramfs=$2 folder=$3 end_if=${4:-} deadline=$((SECONDS + BOOT_LIMIT)) up=no seen=0
 	# panic, oops: end the guest rather than go on in doubt. devkmsg: no limit on init's lines in the kernel log.
 	local command=(qemu-system-x86_64 -nodefaults -no-user-config -display none -no-reboot
 		-machine "$MACHINE" -accel "tcg,thread=multi" -cpu "$CPU" -m "$MEMORY"
@@ -18,6 +42,9 @@ boot() {
 		-append "console=ttyS0 ignore_loglevel panic=-1 oops=panic printk.devkmsg=on rdinit=/init $KERNEL_APPEND $APPEND"
 		-serial "file:$folder/console" -serial "file:$folder/report")
 	numa_options command
+	# What a start before this one left would be taken for this one's until QEMU opens the files.
+	rm -f "$folder"/{console,report}
+	BOOT_ENDED=""
 	"${command[@]}" >"$folder/qemu" 2>&1 &
 	BOOT_QEMU=$!
 	while kill -0 "$BOOT_QEMU" 2>/dev/null; do
@@ -31,6 +58,10 @@ boot() {
 		if [[ $up == no ]] && grep -q '^mega-vm: up ' "$folder/report" 2>/dev/null; then
 			up=yes
 			deadline=$((SECONDS + LIMIT))
+			if [[ $end_if == complained ]] && boot_complained "$folder"; then
+				boot_stop
+				return
+			fi
 		fi
 		seen=$(progress "$folder/report" "$seen")
 	done

@@ -2,6 +2,9 @@
 # shellcheck shell=bash
 # Sourced by every script here: where things are kept, and how a script speaks.
 
+# A step that fails ends the script, also inside $( ).
+shopt -s inherit_errexit
+
 # Everything that is downloaded or built is kept here, outside the tree, each part keyed by what it was made from.
 MEGA_CACHE=${MEGA_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/mega}
 

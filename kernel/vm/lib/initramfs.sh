@@ -36,14 +36,23 @@ initramfs_file() {
 	done < <(ldd "$source" 2>/dev/null | grep -oE '/[^ ]+' | sort -u)
 }
 
-# initramfs_module ROOT FILE: a module under test, loaded before the tests and unloaded after them.
+# initramfs_module ROOT FILE [PARAMETERS]: a module under test, loaded before the tests and unloaded after them.
 initramfs_module() {
-	local root=$1 file=$2 name
+	local root=$1 file=$2 parameters=${3:-} name
 	[[ -f $file ]] || die "there is no module $file; build it first (make -C kernel/module)"
 	name=$(basename "$file" .ko)
 	install -m 644 "$file" "$root/mega/modules/$name.ko"
-	echo "/mega/modules/$name.ko" >>"$root/mega/load"
+	echo "/mega/modules/$name.ko${parameters:+ $parameters}" >>"$root/mega/load"
 	echo "$name" >>"$root/mega/unload"
+}
+
+# initramfs_needed_modules ROOT MODULES RELEASE FILE: the modules of the kernel itself that a module under test needs.
+initramfs_needed_modules() {
+	local root=$1 modules=$2 release=$3 file=$4 name
+	[[ -f $file ]] || return 0
+	for name in $(modinfo --field depends "$file" | tr ',' ' '); do
+		initramfs_kernel_module "$root" "$modules" "$release" "$name"
+	done
 }
 
 # initramfs_kernel_module ROOT MODULES RELEASE NAME: a module of the kernel itself, with what it depends on, out of the

@@ -2,15 +2,19 @@
 # shellcheck shell=bash
 # Sourced after common.sh, package.sh and stock.sh: from a kernel's name to its files.
 
-# The debug kernel's command line: whose a page is, recorded from the start; and patience with CPUs that make no progress,
-# because the host may run an emulated one seldom and its checks make it slow.
-DEBUG_APPEND="page_owner=on watchdog_thresh=60 rcupdate.rcu_cpu_stall_timeout=120"
+# Every kernel's command line: patience with CPUs and tasks that make no progress, because the host may run an emulated
+# one seldom.
+PATIENT_APPEND="watchdog_thresh=60 rcupdate.rcu_cpu_stall_timeout=300 workqueue.watchdog_thresh=600"
+PATIENT_APPEND+=" sysctl.kernel.hung_task_timeout_secs=1200"
+
+# The debug kernel's beside: whose a page is, recorded from the start; every fault that KASAN finds, not the first alone.
+DEBUG_APPEND="page_owner=on kasan_multi_shot"
 
 # kernel_find NAME: sets KERNEL_IMAGE (a bzImage), KERNEL_APPEND (what its command line needs), KERNEL_MODULES (the folder
 # that has lib/modules) and KERNEL_RELEASE (the last two are empty where the kernel has no modules of its own).
 kernel_find() {
 	local folder
-	KERNEL_APPEND="" KERNEL_MODULES="" KERNEL_RELEASE=""
+	KERNEL_APPEND=$PATIENT_APPEND KERNEL_MODULES="" KERNEL_RELEASE=""
 	case $1 in
 	stock-*)
 		need apt-get dpkg-deb
@@ -18,12 +22,11 @@ kernel_find() {
 		KERNEL_IMAGE=$(echo "$folder"/boot/vmlinuz-*)
 		KERNEL_RELEASE=${KERNEL_IMAGE##*/vmlinuz-}
 		KERNEL_MODULES=$folder
-		[[ -e $folder/lib/modules/$KERNEL_RELEASE/modules.dep ]] || depmod --basedir "$folder" "$KERNEL_RELEASE"
 		;;
 	debug-6.12)
 		folder=$("$VM/debug-kernel")
 		KERNEL_IMAGE=$folder/arch/x86/boot/bzImage
-		KERNEL_APPEND=$DEBUG_APPEND
+		KERNEL_APPEND+=" $DEBUG_APPEND"
 		;;
 	*)
 		[[ -f $1 ]] || die "there is no kernel $1: name stock-6.12, stock-6.1, debug-6.12 or a bzImage"

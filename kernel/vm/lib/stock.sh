@@ -23,6 +23,7 @@ stock_image() {
 fetch_image() {
 	say "fetching $1 $2"
 	unpack "$3" "$1=$2"
+	depmod --basedir "$3" "$(basename "$3"/lib/modules/*)"
 }
 
 # stock_headers NAME: prints a folder in which `make -C FOLDER M=...` builds a module for that kernel.

@@ -4,8 +4,8 @@
 # more than one CPU busy; their results are printed in the order in which they were started.
 
 suite_jobs=2
-suite_count=0 suite_failures=0 suite_printed=0
-suite_names=() suite_pids=()
+suite_count=0 suite_ended=0 suite_failures=0 suite_printed=0
+suite_names=()
 
 suite_begin() {
 	suite_folder=$(mktemp -d)
@@ -16,25 +16,28 @@ suite_begin() {
 suite_part() {
 	local name=$1 part=$suite_count
 	shift
-	while ((suite_count - suite_printed >= suite_jobs)); do suite_print_next; done
+	while ((suite_count - suite_ended >= suite_jobs)); do suite_wait; done
 	(
 		SECONDS=0
 		status=0
 		"$@" >"$suite_folder/$part.tap" </dev/null || status=$?
-		echo "$status $SECONDS" >"$suite_folder/$part.status"
+		# Whole from the moment it is there.
+		echo "$status $SECONDS" >"$suite_folder/$part.new"
+		mv "$suite_folder/$part.new" "$suite_folder/$part.status"
 	) &
-	suite_names+=("$name") suite_pids+=("$!")
+	suite_names+=("$name")
 	suite_count=$((suite_count + 1))
 }
 
-# suite_wait: until all that were started have ended and are printed.
+# suite_wait: until one more has ended; prints those whose turn has come.
 suite_wait() {
-	while ((suite_printed < suite_count)); do suite_print_next; done
+	wait -n || true
+	suite_ended=$((suite_ended + 1))
+	while [[ -e $suite_folder/$suite_printed.status ]]; do suite_print_next; done
 }
 
 suite_print_next() {
 	local part=$suite_printed status seconds
-	wait "${suite_pids[part]}" || true
 	read -r status seconds <"$suite_folder/$part.status"
 	echo "# Subtest: ${suite_names[part]}"
 	sed '/^TAP version /d; s/^/    /' "$suite_folder/$part.tap"
@@ -49,8 +52,8 @@ suite_print_next() {
 
 # suite_end: what is left, and the plan; fails if a part did.
 suite_end() {
-	suite_wait
+	while ((suite_ended < suite_count)); do suite_wait; done
 	rm -rf "$suite_folder"
 	echo "1..$suite_count"
-	((suite_failures == 0))
+	((suite_failures == 0 && suite_printed == suite_count))
 }

@@ -1,0 +1,448 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * What becomes of 2 MiB of content: zero, resident, compressed, corrupt, and back.
+ *
+ * All changes are made under the entry's lock, and so is inserting its page into a
+ * page table (fault.c). So while the lock is held and the page has been unmapped
+ * nobody can map it, and with its reference count frozen nobody can take hold of it:
+ * it cannot change while it is compressed.
+ */
+
+#define pr_fmt(fmt) "hzmem: " fmt
+
+#include <linux/highmem.h>
+#include <linux/pagemap.h>
+#include <linux/slab.h>
+#include "entry.h"
+#include "lru.h"
+#include "reclaim.h"
+#include "rmap.h"
+#include "trace.h"
+
+/* How many scans an incompressible page is left alone at first, and at most. */
+#define BACKOFF_FIRST 8
+#define BACKOFF_MOST 64
+
+static struct kmem_cache *cache;
+
+/* ---- References and shares ------------------------------------------------ */
+
+void hz_entry_get(struct hz_entry *entry)
+{
+	kref_get(&entry->references);
+}
+
+static void release(struct kref *references)
+{
+	struct hz_entry *entry = container_of(references, struct hz_entry,
+					      references);
+
+	mutex_destroy(&entry->lock);
+	kmem_cache_free(cache, entry);
+}
+
+void hz_entry_put(struct hz_entry *entry)
+{
+	kref_put(&entry->references, release);
+}
+
+/* One store more has it. */
+void hz_entry_share(struct hz_entry *entry)
+{
+	atomic_inc(&entry->shares);
+}
+
+bool hz_entry_shared(const struct hz_entry *entry)
+{
+	return atomic_read(&entry->shares) > 1;
+}
+
+/* False if the mount is full. */
+static bool charge(struct hz_mount *mount)
+{
+	unsigned long size = READ_ONCE(mount->settings.size);
+	long used = atomic_long_read(&mount->used);
+
+	do {
+		if (size && used >= size)
+			return false;
+	} while (!atomic_long_try_cmpxchg(&mount->used, &used, used + 1));
+	return true;
+}
+
+static void set_state(struct hz_entry *entry, enum hz_state state)
+{
+	atomic_long_dec(&entry->mount->states[entry->state]);
+	entry->state = state;
+	atomic_long_inc(&entry->mount->states[state]);
+}
+
+/* All zero, with one share that is the caller's. -ENOSPC: the mount is full. */
+struct hz_entry *hz_entry_new(struct inode *inode, pgoff_t index)
+{
+	struct hz_mount *mount = hz_mount_of(inode->i_sb);
+	struct hz_entry *entry;
+
+	if (!charge(mount))
+		return ERR_PTR(-ENOSPC);
+	entry = kmem_cache_zalloc(cache, GFP_KERNEL);
+	if (!entry) {
+		atomic_long_dec(&mount->used);
+		return ERR_PTR(-ENOMEM);
+	}
+	kref_init(&entry->references);
+	atomic_set(&entry->shares, 1);
+	mutex_init(&entry->lock);
+	entry->state = HZ_ZERO;
+	entry->mount = mount;
+	entry->inode = inode;
+	entry->index = index;
+	atomic_long_inc(&mount->states[HZ_ZERO]);
+	return entry;
+}
+
+/* ---- Its page -------------------------------------------------------------- */
+
+struct hz_lru *hz_entry_lru(const struct hz_entry *entry)
+{
+	return &entry->mount->lrus[hz_page_node(entry->page)->id];
+}
+
+/*
+ * A futex that processes share is known by the mapping and index of its page
+ * (get_futex_key()), so it needs both; those of private copies too, as a futex must not
+ * change its name when its page is copied.
+ */
+static void give_name(struct hz_entry *entry, struct folio *folio)
+{
+	folio->index = entry->index * HZ_FRAMES;
+	WRITE_ONCE(folio->mapping, entry->inode->i_mapping);
+}
+
+/*
+ * Who holds the page may be marking it dirty (folio_mark_dirty()), which follows the
+ * mapping under the folio's lock. get_futex_key() follows it under RCU, and inodes are
+ * freed after a grace period.
+ */
+static void take_name(struct folio *folio)
+{
+	folio_lock(folio);
+	WRITE_ONCE(folio->mapping, NULL);
+	folio_unlock(folio);
+}
+
+static void attach(struct hz_entry *entry, struct hz_page *page)
+{
+	give_name(entry, hz_page_folio(page));
+	entry->page = page;
+	page->owner = entry;
+	page->pinned = false;
+	page->used = false;
+	page->skip = 0;
+	page->backoff = 0;
+	set_state(entry, HZ_RESIDENT);
+	hz_lru_add(hz_entry_lru(entry), page);
+}
+
+static void mark_pinned(struct hz_entry *entry, bool pinned)
+{
+	if (entry->page->pinned == pinned)
+		return;
+	entry->page->pinned = pinned;
+	atomic_long_add(pinned ? 1 : -1, &entry->mount->marks[HZ_PINNED]);
+}
+
+static void mark_incompressible(struct hz_entry *entry)
+{
+	struct hz_page *page = entry->page;
+
+	if (!page->backoff)
+		atomic_long_inc(&entry->mount->marks[HZ_INCOMPRESSIBLE]);
+	page->backoff = page->backoff ? min(2 * page->backoff, BACKOFF_MOST) :
+					BACKOFF_FIRST;
+	page->skip = page->backoff;
+}
+
+/* The page is nobody's then, and in no list; the entry's state is to be set. */
+static struct hz_page *detach(struct hz_entry *entry)
+{
+	struct hz_page *page = entry->page;
+
+	hz_lru_remove(hz_entry_lru(entry), page);
+	take_name(hz_page_folio(page));
+	mark_pinned(entry, false);
+	if (page->backoff)
+		atomic_long_dec(&entry->mount->marks[HZ_INCOMPRESSIBLE]);
+	entry->page = NULL;
+	return page;
+}
+
+/* Whether somebody beside us has a reference. Certain only while it is unmapped (pool.c). */
+bool hz_entry_held(const struct hz_entry *entry)
+{
+	return folio_ref_count(hz_page_folio(entry->page)) > 1;
+}
+
+/* Reads and clears the Accessed bits of all that maps the page. */
+static bool clear_young(struct hz_entry *entry)
+{
+	return hz_rmap_clear_young(entry->inode->i_mapping, entry->index,
+				   hz_page_frame(entry->page));
+}
+
+/* A scan's reading: whether the page was accessed since the one before. Under the lock. */
+bool hz_entry_young(struct hz_entry *entry)
+{
+	bool used = entry->page->used;
+
+	entry->page->used = false;
+	return clear_young(entry) || used;
+}
+
+/* Whether it was since it was last looked at; the next scan is told. Under the lock. */
+bool hz_entry_used(struct hz_entry *entry)
+{
+	bool used = clear_young(entry);
+
+	entry->page->used |= used;
+	return used;
+}
+
+static void unmap(struct hz_entry *entry)
+{
+	hz_rmap_unmap(entry->inode->i_mapping, entry->index, 1);
+}
+
+/* ---- Filling a page --------------------------------------------------------- */
+
+static void clear(void *page)
+{
+	unsigned long offset;
+
+	for (offset = 0; offset < HZ_SIZE; offset += PAGE_SIZE) {
+		clear_page(page + offset);
+		cond_resched();
+	}
+}
+
+static void copy(void *to, const void *from)
+{
+	unsigned long offset;
+
+	for (offset = 0; offset < HZ_SIZE; offset += PAGE_SIZE) {
+		copy_page(to + offset, (void *)from + offset);
+		cond_resched();
+	}
+}
+
+static void note_corrupt(struct hz_entry *entry)
+{
+	pr_err("compressed page %lu of inode %lu on device %u:%u is damaged: who touches it gets SIGBUS\n",
+	       entry->index, entry->inode->i_ino,
+	       MAJOR(entry->mount->device), MINOR(entry->mount->device));
+	hz_blob_free(entry->mount, &entry->blob);
+	set_state(entry, HZ_CORRUPT);
+}
+
+/* Writes the entry's content into a page that nobody sees yet. Under its lock. */
+static int fill(struct hz_entry *entry, struct hz_page *page)
+{
+	void *data = hz_page_data(page);
+	bool whole;
+
+	switch (entry->state) {
+	case HZ_ZERO:
+		clear(data);
+		return 0;
+	case HZ_RESIDENT:
+		copy(data, hz_page_data(entry->page));
+		return 0;
+	case HZ_COMPRESSED:
+		whole = hz_blob_load(&entry->blob, data);
+		trace_hzmem_decompress(entry, entry->blob.length,
+				       whole ? 0 : -EIO);
+		if (whole)
+			return 0;
+		note_corrupt(entry);
+		return -EIO;
+	case HZ_CORRUPT:
+		return -EIO;
+	default:
+		return -ENOENT;
+	}
+}
+
+/* A page with the entry's content. Under its lock. */
+static struct hz_page *filled_page(struct hz_entry *entry)
+{
+	struct hz_page *page;
+	int error;
+
+	if (entry->state == HZ_CORRUPT)
+		return ERR_PTR(-EIO);
+	if (entry->state == HZ_DEAD)
+		return ERR_PTR(-ENOENT);
+	page = hz_alloc_page(entry->mount, entry->state == HZ_COMPRESSED);
+	if (IS_ERR(page))
+		return page;
+	error = fill(entry, page);
+	if (error) {
+		hz_pool_give(page);
+		return ERR_PTR(error);
+	}
+	return page;
+}
+
+/*
+ * Makes the entry resident, under its lock, and says what it took (HZ_FAULTS_...).
+ * -ENOMEM: no page; -EIO: its data are damaged; -EINTR: the task is being killed;
+ * -ENOENT: it is in no store any more.
+ */
+int hz_entry_load(struct hz_entry *entry, enum hz_event *how)
+{
+	struct hz_page *page;
+
+	*how = HZ_FAULTS_RESIDENT;
+	if (entry->state == HZ_RESIDENT)
+		return 0;
+	*how = entry->state == HZ_ZERO ? HZ_FAULTS_ZERO : HZ_FAULTS_DECOMPRESS;
+	page = filled_page(entry);
+	if (IS_ERR(page))
+		return PTR_ERR(page);
+	if (entry->state == HZ_COMPRESSED)
+		hz_blob_free(entry->mount, &entry->blob);
+	attach(entry, page);
+	return 0;
+}
+
+/* A resident entry of its own with the same content. Under the source's lock. */
+struct hz_entry *hz_entry_copy(struct hz_entry *source)
+{
+	struct hz_page *page = filled_page(source);
+	struct hz_entry *entry;
+
+	if (IS_ERR(page))
+		return ERR_CAST(page);
+	entry = hz_entry_new(source->inode, source->index);
+	if (IS_ERR(entry)) {
+		hz_pool_give(page);
+		return entry;
+	}
+	/* Nobody else knows the entry yet, but reclaim finds it by its page. */
+	mutex_lock_nested(&entry->lock, SINGLE_DEPTH_NESTING);
+	attach(entry, page);
+	mutex_unlock(&entry->lock);
+	return entry;
+}
+
+/* ---- Compressing ------------------------------------------------------------ */
+
+/* The page does not change while this runs. 0: all is in *blob. */
+static int squeeze(struct hz_entry *entry, struct hz_work *work,
+		   struct hz_blob *blob)
+{
+	int algorithm = READ_ONCE(entry->mount->settings.algorithm);
+	size_t length;
+	int error;
+
+	if (algorithm == HZ_NO_ALGORITHM)
+		return -EAGAIN;
+	length = hz_compress(algorithm, hz_page_data(entry->page), work->out,
+			     work->memory[algorithm]);
+	if (!length) {
+		mark_incompressible(entry);
+		return -E2BIG;
+	}
+	error = hz_blob_store(entry->mount, blob, algorithm, work->out,
+			      length);
+	return error;
+}
+
+/* The page is unmapped and nobody can take hold of it. */
+static int compress_frozen(struct hz_entry *entry, struct hz_work *work,
+			   bool zero_only, struct hz_page **freed)
+{
+	bool zero = !memchr_inv(hz_page_data(entry->page), 0, HZ_SIZE);
+	struct hz_blob blob = { .length = 0 };
+	int error;
+
+	if (!zero) {
+		error = zero_only ? -EAGAIN : squeeze(entry, work, &blob);
+		if (error)
+			return error;
+	}
+	*freed = detach(entry);
+	if (!zero)
+		entry->blob = blob;
+	set_state(entry, zero ? HZ_ZERO : HZ_COMPRESSED);
+	hz_count(entry->mount, zero ? HZ_COMPRESSIONS_ZERO : HZ_COMPRESSIONS);
+	return 0;
+}
+
+/*
+ * Takes the page away from a resident entry, under its lock. On success *freed is
+ * that page, which is in no list. Otherwise the entry is as before, only unmapped:
+ * -EBUSY: somebody holds the page; -E2BIG: it is incompressible; -ENOSPC, -ENOMEM:
+ * no room for the compressed data; -EAGAIN: not zero, and nothing else was wanted.
+ */
+int hz_entry_compress(struct hz_entry *entry, struct hz_work *work,
+		      bool zero_only, struct hz_page **freed)
+{
+	struct folio *folio = hz_page_folio(entry->page);
+	int error;
+
+	unmap(entry);
+	if (folio_ref_freeze(folio, 1)) {
+		mark_pinned(entry, false);
+		error = compress_frozen(entry, work, zero_only, freed);
+		folio_ref_unfreeze(folio, 1);
+	} else {
+		mark_pinned(entry, true);
+		error = -EBUSY;
+	}
+	if (error && error != -EAGAIN)
+		hz_count(entry->mount, HZ_COMPRESSIONS_REFUSED);
+	trace_hzmem_compress(entry, entry->state == HZ_COMPRESSED ?
+			     entry->blob.length : 0, error);
+	return error;
+}
+
+/* ---- The end ------------------------------------------------------------------ */
+
+/*
+ * One store less has it. With the last one the content goes. It is unmapped first:
+ * whoever drops has unmapped its own mapping, but a process may still map read-only
+ * what its last sharer now drops.
+ */
+void hz_entry_drop(struct hz_entry *entry)
+{
+	struct hz_page *page = NULL;
+
+	if (!atomic_dec_and_test(&entry->shares))
+		return;
+	mutex_lock(&entry->lock);
+	if (entry->state == HZ_RESIDENT) {
+		unmap(entry);
+		page = detach(entry);
+	} else if (entry->state == HZ_COMPRESSED) {
+		hz_blob_free(entry->mount, &entry->blob);
+	}
+	set_state(entry, HZ_DEAD);
+	atomic_long_dec(&entry->mount->states[HZ_DEAD]);
+	atomic_long_dec(&entry->mount->used);
+	if (page)
+		hz_pool_give(page);
+	mutex_unlock(&entry->lock);
+	hz_entry_put(entry);
+}
+
+int hz_entry_init(void)
+{
+	cache = KMEM_CACHE(hz_entry, 0);
+	return cache ? 0 : -ENOMEM;
+}
+
+void hz_entry_exit(void)
+{
+	kmem_cache_destroy(cache);
+}

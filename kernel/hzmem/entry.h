@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* The content of one 2 MiB of a file, or of a private copy of it. */
+#ifndef HZMEM_ENTRY_H
+#define HZMEM_ENTRY_H
+
+#include <linux/kref.h>
+#include <linux/mutex.h>
+#include "blob.h"
+#include "hzmem.h"
+#include "pool.h"
+
+/*
+ * shares counts the stores that it is in: more than one after fork. With the last
+ * one the content goes, at once; the struct stays until nobody has a reference.
+ * mount, inode and index are valid until then, under lock: who finds HZ_DEAD under
+ * lock must not use them, who finds another state may until it unlocks.
+ */
+struct hz_entry {
+	struct kref references;
+	atomic_t shares;
+	struct mutex lock;	/* what is below */
+	enum hz_state state;
+	union {
+		struct hz_page *page;	/* HZ_RESIDENT */
+		struct hz_blob blob;	/* HZ_COMPRESSED */
+	};
+	struct hz_mount *mount;
+	struct inode *inode;
+	pgoff_t index;
+};
+
+struct hz_entry *hz_entry_new(struct inode *inode, pgoff_t index);
+struct hz_entry *hz_entry_copy(struct hz_entry *source);
+void hz_entry_get(struct hz_entry *entry);
+void hz_entry_put(struct hz_entry *entry);
+void hz_entry_share(struct hz_entry *entry);
+void hz_entry_drop(struct hz_entry *entry);
+bool hz_entry_shared(const struct hz_entry *entry);
+
+struct hz_lru *hz_entry_lru(const struct hz_entry *entry);
+int hz_entry_load(struct hz_entry *entry, enum hz_event *how);
+bool hz_entry_held(const struct hz_entry *entry);
+bool hz_entry_young(struct hz_entry *entry);
+bool hz_entry_used(struct hz_entry *entry);
+int hz_entry_compress(struct hz_entry *entry, struct hz_work *work,
+		      bool zero_only, struct hz_page **freed);
+
+int hz_entry_init(void);
+void hz_entry_exit(void);
+
+#endif

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Random numbers from a seed. */
+#include "random.h"
+
+uint64_t random_state;
+
+uint64_t any(void)
+{
+	random_state ^= random_state << 13;
+	random_state ^= random_state >> 7;
+	random_state ^= random_state << 17;
+	return random_state;
+}
+
+unsigned int below(unsigned int limit)
+{
+	return any() % limit;
+}
