@@ -1,9 +1,9 @@
 # make help lists the targets.
 CARGO ?= cargo
-MEGA := target/release/mega
+MEGA := $(or $(CARGO_TARGET_DIR),target)/release/mega
 
 .DEFAULT_GOAL := build
-.PHONY: help tools build demo test test-user test-vm test-kernel check bench install clean
+.PHONY: help tools build demo lab-programs test test-user test-vm test-kernel check bench experiments install clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -14,19 +14,22 @@ tools:
 build: tools ## build mega (target/release/mega)
 	$(CARGO) build --release --locked -p mega
 
+lab-programs:
+	@scripts/install-lab-programs
+
 demo: build ## the same program with base pages, THP always and mega, side by side (about a minute)
 	$(MEGA) demo
 
 test: test-user test-vm ## everything that needs no kernel build (under 8 minutes on 2 cores)
 
-test-user: tools
+test-user: tools lab-programs
 	$(CARGO) test --workspace --locked
 
 test-vm: tools
 	kernel/vm/deps
 	kernel/vm/test stock
 
-test-kernel: tools ## what needs a kernel build: the module under KASAN and lockdep
+test-kernel: tools ## what needs a kernel build: the modules under KASAN and lockdep, static checks, the VM lab itself
 	kernel/vm/deps
 	kernel/vm/test debug
 
@@ -37,6 +40,9 @@ check: tools ## formatting, lints and documentation
 
 bench: build ## the figures of the README, as ratios within one run
 	$(CARGO) bench --locked -p mega-lab --bench bars
+
+experiments: build lab-programs ## every experiment with real programs, in mega-lab/ (well over an hour)
+	$(MEGA) lab live all
 
 install: build ## install the binary below $(DESTDIR)/usr/local
 	install -D -m 755 $(MEGA) $(DESTDIR)/usr/local/bin/mega

@@ -49,7 +49,8 @@ pub enum Cause {
     /// No huge page could be allocated, or the memory cgroup is at its limit.
     #[error("no memory: the kernel found no free block, or the memory cgroup is at its limit")]
     NoMemory,
-    /// The pages are held by something else just now (isolated, pinned, under migration or swapped).
+    /// The pages are held by something else just now (isolated, pinned, under migration, swapped, or shared with
+    /// another process since a fork).
     #[error("busy: something else holds the pages")]
     Busy,
     /// The process, or the mapping, is no longer there.

@@ -30,6 +30,24 @@ impl Error {
         }
     }
 
+    /// An error of the live machine as one of ours: what needs a privilege is missing, not failed. `why` says what the
+    /// privilege is needed for.
+    pub(crate) fn from_linux(error: &mega_linux::Error, why: &str) -> Self {
+        let refused = match error {
+            mega_linux::Error::Io { source, .. } => matches!(
+                source.kind(),
+                io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem
+            ),
+            _ => false,
+        };
+        if refused || error.exit_kind() == mega_linux::error::ExitKind::Missing {
+            return Error::Missing(format!(
+                "{error} ({why}: run it as root; `mega doctor` shows all it needs)"
+            ));
+        }
+        Error::Failed(error.to_string())
+    }
+
     /// The exit code of a command that ends with it: 3 when something is missing, otherwise 1.
     #[must_use]
     pub fn exit_code(&self) -> u8 {

@@ -1,6 +1,7 @@
-//! Anonymous memory mapped for an experiment, the time stamp counter and other processes' CPU clocks: all of
+//! Memory mapped for an experiment, the time stamp counter and other processes' CPU clocks: all of
 //! this crate's `unsafe`.
 
+use std::fs::File;
 use std::io;
 use std::ops::Range;
 use std::ptr::{self, NonNull};
@@ -15,7 +16,7 @@ pub const HUGE_PAGE: usize = 2 << 20;
 /// 8-byte words in a base page.
 pub const WORDS_PER_PAGE: usize = PAGE / 8;
 
-/// Private anonymous memory that starts on a 2 MiB boundary, unmapped when dropped.
+/// Memory that starts on a 2 MiB boundary, private and anonymous or of a file, unmapped when dropped.
 #[derive(Debug)]
 pub struct Area {
     start: NonNull<u64>,
@@ -57,6 +58,35 @@ impl Area {
         Ok(Area { start, bytes })
     }
 
+    /// Maps `bytes` of `file` from `offset` on, shared, in a filesystem that keeps files in huge pages. Nothing is
+    /// touched. The file has to be this program's alone, and must not be made shorter while it is mapped.
+    ///
+    /// # Errors
+    /// As `mmap`; `EINVAL` where the filesystem does not map at a 2 MiB boundary, or `bytes` are no whole huge pages.
+    pub fn map_file(file: &File, offset: u64, bytes: usize) -> io::Result<Self> {
+        let invalid = || io::Error::from(io::ErrorKind::InvalidInput);
+        if bytes == 0 || !bytes.is_multiple_of(HUGE_PAGE) {
+            return Err(invalid());
+        }
+        // SAFETY: without MAP_FIXED the kernel chooses addresses where nothing is mapped.
+        let mapped = unsafe {
+            rustix::mm::mmap(
+                ptr::null_mut(),
+                bytes,
+                ProtFlags::READ | ProtFlags::WRITE,
+                MapFlags::SHARED,
+                file,
+                offset,
+            )
+        }?;
+        if !mapped.addr().is_multiple_of(HUGE_PAGE) {
+            unmap(mapped, bytes)?;
+            return Err(invalid());
+        }
+        let start = NonNull::new(mapped.cast::<u64>()).ok_or_else(invalid)?;
+        Ok(Area { start, bytes })
+    }
+
     /// The first address.
     #[must_use]
     pub fn start(&self) -> u64 {
@@ -88,6 +118,20 @@ impl Area {
     pub fn words_mut(&mut self) -> &mut [u64] {
         // SAFETY: as in `words`, writable too, and `&mut self` makes this the only reference.
         unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.bytes / 8) }
+    }
+
+    /// Its content as bytes, to change.
+    #[must_use]
+    pub fn bytes_mut(&mut self) -> &mut [u8] {
+        // SAFETY: as in `words_mut`; any byte is a valid u8.
+        unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr().cast(), self.bytes) }
+    }
+
+    /// Writes a word of every base page.
+    pub fn touch_all(&mut self) {
+        for page in self.words_mut().chunks_mut(WORDS_PER_PAGE) {
+            page[0] = 1;
+        }
     }
 
     /// Writes one word and returns the time stamp counter's cycles that took: the page fault, if it is the
@@ -259,6 +303,15 @@ mod tests {
             std::hint::spin_loop();
         }
         assert!(cpu_time_of(u32::MAX).is_err());
+    }
+
+    #[test]
+    fn a_file_in_base_pages_or_of_no_whole_huge_pages_is_refused() {
+        let file = tempfile::tempfile().unwrap();
+        file.set_len(HUGE_PAGE as u64).unwrap();
+        for bytes in [0, PAGE, HUGE_PAGE + 1] {
+            assert!(Area::map_file(&file, 0, bytes).is_err(), "{bytes}");
+        }
     }
 
     #[test]

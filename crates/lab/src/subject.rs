@@ -1,9 +1,10 @@
 //! A running workload, as an experiment or a test drives it.
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use crate::error::Error;
+use crate::terminate::terminate;
 use crate::workload::report::{Done, Event, Ready};
 
 /// A command whose standard output are a workload's events: the workload alone, or under `mega run`. With
@@ -58,8 +59,22 @@ impl Subject {
     pub fn ready(&mut self) -> Result<Ready, Error> {
         match self.event()? {
             Event::Ready(ready) => Ok(ready),
-            Event::Done(_) => Err(Error::Failed("a workload ended before it was ready".into())),
+            event => Err(Error::Failed(format!(
+                "a workload said `{event:?}` before it was ready"
+            ))),
         }
+    }
+
+    /// Tells it a line on its standard input, such as `rest` or `work`.
+    ///
+    /// # Errors
+    /// When it reads none any more, or was told to end.
+    pub fn tell(&mut self, line: &str) -> Result<(), Error> {
+        let told = match &mut self.input {
+            Some(input) => input.write_all(format!("{line}\n").as_bytes()),
+            None => Err(std::io::ErrorKind::BrokenPipe.into()),
+        };
+        told.map_err(|e| Error::io(format!("telling a workload to {line}"), e))
     }
 
     /// Tells it to end.
@@ -103,13 +118,6 @@ impl Drop for Subject {
     fn drop(&mut self) {
         // A workload that runs until its input ends does so now; any other is not worth waiting for.
         drop(self.input.take());
-        if matches!(self.child.try_wait(), Ok(None)) {
-            // SIGTERM, which a mega forwards to its program.
-            let _ = rustix::process::kill_process(
-                rustix::process::Pid::from_child(&self.child),
-                rustix::process::Signal::TERM,
-            );
-            let _ = self.child.wait();
-        }
+        terminate(&mut self.child);
     }
 }

@@ -1,6 +1,8 @@
-//! A small writer of SVG: rectangles and text, sizes in pixels.
+//! A small writer of SVG: rectangles, lines and text, sizes in pixels.
 
 use std::fmt::Write;
+
+use crate::markup::escape;
 
 /// Where a text stands relative to its position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,23 +20,33 @@ pub(crate) struct Style {
     pub(crate) anchor: Anchor,
 }
 
+/// The colour of what is to be read first, and of what stands beside it.
+pub(crate) const INK: &str = "#1f2328";
+pub(crate) const FAINT: &str = "#656d76";
+
+/// A text that starts at its position.
+pub(crate) fn style(size: u32, bold: bool, colour: &'static str) -> Style {
+    Style {
+        size,
+        bold,
+        colour,
+        anchor: Anchor::Start,
+    }
+}
+
 /// A picture in the making.
 pub(crate) struct Picture {
-    width: u32,
-    height: u32,
+    width: f64,
     body: String,
 }
 
 impl Picture {
-    /// An empty picture on white.
-    pub(crate) fn new(width: u32, height: u32) -> Self {
-        let mut picture = Picture {
+    /// An empty picture; how high it is, its end says.
+    pub(crate) fn new(width: f64) -> Self {
+        Picture {
             width,
-            height,
             body: String::new(),
-        };
-        picture.rectangle(0.0, 0.0, f64::from(width), f64::from(height), "#ffffff");
-        picture
+        }
     }
 
     pub(crate) fn rectangle(&mut self, x: f64, y: f64, width: f64, height: f64, colour: &str) {
@@ -42,6 +54,15 @@ impl Picture {
         let _ = writeln!(
             self.body,
             r#"<rect x="{x:.1}" y="{y:.1}" width="{width:.1}" height="{height:.1}" fill="{colour}"/>"#
+        );
+    }
+
+    /// A line one pixel and a half wide.
+    pub(crate) fn line(&mut self, from: (f64, f64), to: (f64, f64), colour: &str) {
+        let ((x1, y1), (x2, y2)) = (from, to);
+        let _ = writeln!(
+            self.body,
+            r#"<line x1="{x1:.1}" y1="{y1:.1}" x2="{x2:.1}" y2="{y2:.1}" stroke="{colour}" stroke-width="1.5"/>"#
         );
     }
 
@@ -60,23 +81,13 @@ impl Picture {
         );
     }
 
-    /// The picture as a file of its own.
-    pub(crate) fn finish(self) -> String {
-        let Picture {
-            width,
-            height,
-            body,
-        } = self;
+    /// The picture, on white, as a file of its own.
+    pub(crate) fn finish(self, height: f64) -> String {
+        let Picture { width, body } = self;
         format!(
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" viewBox=\"0 0 {width} {height}\" font-family=\"system-ui, 'DejaVu Sans', Helvetica, Arial, sans-serif\">\n{body}</svg>\n"
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width:.0}\" height=\"{height:.0}\" viewBox=\"0 0 {width:.0} {height:.0}\" font-family=\"system-ui, 'DejaVu Sans', Helvetica, Arial, sans-serif\">\n<rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n{body}</svg>\n"
         )
     }
-}
-
-fn escape(text: &str) -> String {
-    text.replace('&', "&amp;")
-        .replace('<', "&lt;")
-        .replace('>', "&gt;")
 }
 
 #[cfg(test)]
@@ -85,7 +96,7 @@ mod tests {
 
     #[test]
     fn text_cannot_break_out_of_its_element() {
-        let mut picture = Picture::new(10, 10);
+        let mut picture = Picture::new(10.0);
         let style = Style {
             size: 12,
             bold: false,
@@ -93,6 +104,10 @@ mod tests {
             anchor: Anchor::Start,
         };
         picture.text(1.0, 2.0, style, "a < b & c > d");
-        assert!(picture.finish().contains("a &lt; b &amp; c &gt; d</text>"));
+        assert!(
+            picture
+                .finish(10.0)
+                .contains("a &lt; b &amp; c &gt; d</text>")
+        );
     }
 }

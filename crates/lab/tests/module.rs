@@ -165,9 +165,18 @@ fn selected_blocks_are_emptied_and_what_was_in_them_arrives() {
             "{policy}: {free} of {} stayed free",
             done.len()
         );
-        for report in done {
+        // What was moved out of one block may have arrived in another before its turn came.
+        let mut moved_before = 0;
+        for report in &reports {
             let (moved, counted) = (report.counts.migrated, u64::from(report.target.pages));
-            assert!(moved.abs_diff(counted) <= 64, "{policy}: {report:?}");
+            if report.stopped == Stopped::Emptied {
+                let most = counted + moved_before;
+                assert!(
+                    moved + 64 >= counted && moved <= most + 64,
+                    "{policy}, {moved_before} moved before: {report:?}"
+                );
+            }
+            moved_before += moved;
         }
     }
 }

@@ -7,6 +7,7 @@ use mega_core::{Action, ActionKind, Cause, Outcome, PageSize, Region, RegionObse
 
 use crate::eligible::Mapping;
 use crate::promote::{self, Answer};
+use crate::shared_pages::SharedPages;
 use crate::target::Target;
 use crate::{Error, Host};
 
@@ -84,12 +85,15 @@ impl<'a> Work<'a> {
     }
 
     fn promote(&mut self, regions: &[Region]) {
+        let kernel = self.host.kernel().as_ref();
+        let shared = SharedPages::of(kernel, self.target.process.pid);
         let mut candidates = Vec::new();
         for &region in regions {
             match self.before.get(&region) {
                 _ if !self.is_eligible(region) => self.fail(region, Cause::NotEligible),
                 None => self.fail(region, Cause::Gone),
                 Some(seen) if seen.is_huge() => self.settle(region, Outcome::AlreadySo),
+                Some(seen) if shared.too_many_in(kernel, seen) => self.fail(region, Cause::Busy),
                 Some(_) => candidates.push(region),
             }
         }

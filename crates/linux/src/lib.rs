@@ -6,6 +6,7 @@
 
 mod actor;
 mod bpf;
+pub mod changed_settings;
 pub mod claim;
 pub mod clear;
 pub mod demote;
@@ -14,13 +15,17 @@ pub mod eligible;
 pub mod error;
 pub mod fault;
 pub mod host;
+pub mod hzmem;
 pub mod kernel;
 pub mod machine;
 pub mod memory;
+pub mod memory_blocks;
 pub mod physical;
 pub mod process;
 pub mod promote;
 pub mod run_dir;
+mod shared_pages;
+pub mod stale;
 mod target;
 pub mod thp_mode;
 pub mod tracker;

@@ -54,25 +54,11 @@ impl Turns {
         self.remembered.clear();
     }
 
-    /// Puts what stands in place of bits that gathered for longer than the last interval. `regions` are in address
-    /// order.
-    pub(crate) fn settle(&self, regions: &mut [RegionObservation]) {
-        let mut before = self.remembered.iter().peekable();
-        for seen in regions {
-            while before.next_if(|old| old.region < seen.region).is_some() {}
-            let old = before.next_if(|old| old.region == seen.region);
-            if let Some(old) = old.filter(|old| !old.cleared && old.page_size == seen.page_size) {
-                seen.accessed = seen.accessed.min(old.accessed);
-            }
-        }
-    }
-
-    /// Chooses what to clear in one of `turns`: of `scanned`, as the tracker saw them, the regions whose turn it is.
-    /// `settled` are the same ones after [`Turns::settle`].
+    /// Chooses what to clear in one of `turns`: of `regions`, as the tracker saw them and in address order, those whose
+    /// turn it is. In `regions` it puts what stands in place of bits that gathered for longer than the last interval.
     pub(crate) fn choose(
         &mut self,
-        scanned: &[RegionObservation],
-        settled: &[RegionObservation],
+        regions: &mut [RegionObservation],
         turns: u64,
     ) -> Vec<RegionObservation> {
         self.turn = self.turn.wrapping_add(1);
@@ -80,18 +66,23 @@ impl Turns {
         let remembered = std::mem::take(&mut self.remembered);
         let mut before = remembered.iter().peekable();
         let mut chosen = Vec::new();
-        for (seen, settled) in scanned.iter().zip(settled) {
+        for region in regions {
+            let seen = *region;
             while before.next_if(|old| old.region < seen.region).is_some() {}
-            let old = before.next_if(|old| old.region == seen.region);
-            let is_new = old.is_none_or(|old| old.page_size != seen.page_size);
+            let old = before
+                .next_if(|old| old.region == seen.region)
+                .filter(|old| old.page_size == seen.page_size);
+            if let Some(old) = old.filter(|old| !old.cleared) {
+                region.accessed = seen.accessed.min(old.accessed);
+            }
             let index = seen.region.start() / HUGE_PAGE_SIZE;
-            let is_due = is_new || seen.is_huge() || index % turns.max(1) == turn;
+            let is_due = old.is_none() || seen.is_huge() || index % turns.max(1) == turn;
             if is_due {
-                chosen.push(*seen);
+                chosen.push(seen);
             }
             self.remembered.push(Remembered {
                 region: seen.region,
-                accessed: settled.accessed,
+                accessed: region.accessed,
                 page_size: seen.page_size,
                 cleared: is_due || seen.accessed == 0,
             });
@@ -129,14 +120,12 @@ mod tests {
                 *bits = (*bits).max(accessed);
                 scanned.push(base(index as u64, *bits));
             }
-            let mut settled = scanned.clone();
-            self.turns.settle(&mut settled);
-            let chosen = self.turns.choose(&scanned, &settled, turns);
+            let chosen = self.turns.choose(&mut scanned, turns);
             for region in &chosen {
                 let index = region.region.start() / HUGE_PAGE_SIZE;
                 self.bits[usize::try_from(index).unwrap()] = 0;
             }
-            let reported = settled.iter().map(|region| region.accessed).collect();
+            let reported = scanned.iter().map(|region| region.accessed).collect();
             (reported, chosen.len())
         }
     }

@@ -5,6 +5,7 @@ use std::ops::Range;
 use mega_core::{BASE_PAGE_SIZE, Region};
 
 use crate::kernel::{FileHandle, Kernel, PageRange, PagemapScan, category};
+use crate::tracker::pagemap::{self, ENTRIES, Entry};
 
 /// Bytes of one base page, as a length in memory.
 const PAGE: usize = 4 << 10;
@@ -28,7 +29,7 @@ impl ZeroCounter {
     /// The base pages of `region` that have a physical page and hold nothing but zeros, 0 to 512. `None` where
     /// the memory cannot be read. Only pages that are there are read: to read a hole would fill it.
     pub fn count(&mut self, kernel: &dyn Kernel, pid: u32, region: Region) -> Option<u16> {
-        let pagemap = kernel.open(&crate::process::path(pid, "pagemap")).ok()?;
+        let pagemap = pagemap::open(kernel, &pid.to_string()).ok()?;
         let present = present(kernel, &pagemap, region)?;
         let mut zero_filled = 0;
         for run in present {
@@ -78,17 +79,12 @@ fn present_by_table(
     pagemap: &FileHandle,
     region: Region,
 ) -> Option<Vec<Range<u64>>> {
-    const PRESENT: u64 = 1 << 63;
-    let mut table = [0_u8; 8 * REGION / PAGE];
-    let offset = region.start() / BASE_PAGE_SIZE * 8;
-    if kernel.read_at(pagemap, &mut table, offset).ok()? != table.len() {
-        return None;
-    }
+    let mut table = [Entry::default(); ENTRIES];
+    pagemap::read(kernel, pagemap, region.start(), &mut table).ok()?;
     let mut runs: Vec<Range<u64>> = Vec::new();
     let addresses = (region.start()..region.end()).step_by(PAGE);
-    for (address, entry) in addresses.zip(table.chunks_exact(8)) {
-        let entry = u64::from_ne_bytes(entry.try_into().ok()?);
-        if entry & PRESENT == 0 {
+    for (address, entry) in addresses.zip(table) {
+        if !entry.is_present() {
             continue;
         }
         match runs.last_mut() {

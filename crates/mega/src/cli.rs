@@ -40,6 +40,26 @@ Exit codes: 0 as many as asked for are empty, 1 some are not, 2 wrong usage, 3 a
 Example:
   mega compact --blocks 100 --dry-run";
 
+const GROW_EXAMPLE: &str = "\
+Exit codes: 0 hzmem has as much more as was asked for, 1 it has less, 2 wrong usage, 3 a kernel feature or a privilege \
+is missing.
+
+Example:
+  mega hz grow 512MiB --node 0";
+
+const SHRINK_EXAMPLE: &str = "\
+Exit codes: 0 given back, 1 some is in use, 2 wrong usage, 3 a kernel feature or a privilege is missing.
+
+Example:
+  mega hz shrink 0x138000000";
+
+const LAB_EXAMPLE: &str = "\
+Exit codes: 0 done, whether goals were reached or not, 1 failed, 2 wrong usage, 3 a program, a kernel feature or \
+a privilege is missing.
+
+Example:
+  mega lab live bloat --mode base --mode thp --mode mega:adaptive --rounds 5";
+
 /// Manages the huge pages of programs: they get huge pages where they pay, fast page faults, and no bloat
 #[derive(Debug, Parser)]
 #[command(version, after_help = EXIT_CODES, max_term_width = 100)]
@@ -77,6 +97,9 @@ pub(crate) enum Command {
     /// Empty blocks or chunks of physical memory by hand, and verify
     #[command(after_help = COMPACT_EXAMPLE)]
     Compact(Compact),
+    /// The memory of hzmem, huge pages that are compressed when they are cold (needs its kernel module)
+    #[command(after_help = EXIT_CODES)]
+    Hz(Hz),
     /// Say what this kernel and these privileges allow, what each missing thing costs, and how to get it
     #[command(
         after_help = "Exit codes: 0 mega can manage programs here, 1 failed, 2 wrong usage, 3 it cannot."
@@ -87,6 +110,9 @@ pub(crate) enum Command {
     /// Compare one memory-hungry program with base pages, with THP always and under mega
     #[command(after_help = EXIT_CODES)]
     Demo(mega_lab::demo::Args),
+    /// Run the papers' experiments on this machine, every mode side by side
+    #[command(after_help = LAB_EXAMPLE)]
+    Lab(mega_lab::live::Args),
     /// Run a program with known behaviour, for tests and experiments
     Workload(mega_lab::workload::Args),
     /// Print a completion script for a shell
@@ -247,6 +273,10 @@ pub(crate) struct Compact {
     /// kernel and needs no module [default: mega for blocks, trident for chunks]
     #[arg(long, value_name = "NAME")]
     pub(crate) policy: Option<String>,
+    /// Set a parameter of the policy (see `mega policies`; by hand no period and no budget counts); may be given
+    /// several times
+    #[arg(long = "set", value_name = "KEY=VALUE", value_parser = value::parameter)]
+    pub(crate) parameters: Vec<(String, f64)>,
     /// Select, and say what would be emptied; change nothing
     #[arg(long)]
     pub(crate) dry_run: bool,
@@ -265,6 +295,71 @@ pub(crate) struct Amount {
     /// Chunks of 1 GiB to empty
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) chunks: Option<u64>,
+}
+
+/// `mega hz`
+#[derive(Debug, Args)]
+pub(crate) struct Hz {
+    #[command(subcommand)]
+    pub(crate) command: HzCommand,
+}
+
+/// What to do with hzmem's memory.
+#[derive(Debug, Subcommand)]
+pub(crate) enum HzCommand {
+    /// Show hzmem's memory, and what each mount holds, saves and has done
+    #[command(after_help = EXIT_CODES)]
+    Status(HzStatus),
+    /// Give hzmem memory: empty memory blocks, those with the least to move first, and take them from the kernel (needs
+    /// mega's kernel module too)
+    #[command(after_help = GROW_EXAMPLE)]
+    Grow(HzGrow),
+    /// Give memory of hzmem's that is not in use back to the kernel
+    #[command(after_help = SHRINK_EXAMPLE)]
+    Shrink(HzShrink),
+}
+
+/// `mega hz status`
+#[derive(Debug, Args)]
+pub(crate) struct HzStatus {
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// `mega hz grow`
+#[derive(Debug, Args)]
+pub(crate) struct HzGrow {
+    /// How much, rounded up to whole memory blocks (128 MiB each on most machines)
+    #[arg(value_name = "SIZE", value_parser = value::some_bytes)]
+    pub(crate) size: u64,
+    /// Only memory of this NUMA node
+    #[arg(long, value_name = "N")]
+    pub(crate) node: Option<u32>,
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// `mega hz shrink`
+#[derive(Debug, Args)]
+pub(crate) struct HzShrink {
+    /// The address at which a range of its memory begins (see `mega hz status`), or all that it was given while the
+    /// machine ran
+    #[arg(value_name = "PHYS|all", value_parser = value::hz_range)]
+    pub(crate) range: HzRange,
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Which memory of hzmem's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum HzRange {
+    /// All that was given at run time.
+    All,
+    /// The range that begins at this address.
+    At(u64),
 }
 
 /// `mega doctor`

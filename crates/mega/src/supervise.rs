@@ -2,9 +2,10 @@
 //!
 //! Signals are passed on to the program unless it has them already: a terminal signals the whole foreground
 //! process group, and what the program or a descendant sends to its own group needs no second delivery.
-//! SIGTSTP also stops this process, so that a shell sees the job stopped. This process is the subreaper of
-//! the program's descendants, so that those whose parent ends are still known.
+//! Where job control stops the program, this process stops too, so that a shell sees the job stopped. This
+//! process is the subreaper of the program's descendants, so that those whose parent ends are still known.
 
+use std::cell::Cell;
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
@@ -43,6 +44,8 @@ pub(crate) struct Supervisor {
 pub(crate) struct Program {
     signals: Signals,
     pid: Pid,
+    /// Whether SIGTSTP came and no SIGCONT since: the program may answer it with a SIGSTOP to itself.
+    asked_to_stop: Cell<bool>,
 }
 
 impl Supervisor {
@@ -86,6 +89,7 @@ impl Supervisor {
             Ok(child) => Ok(Program {
                 signals: self.signals,
                 pid: Pid::from_raw(i32::try_from(child.id()).unwrap_or(i32::MAX)),
+                asked_to_stop: Cell::new(false),
             }),
             Err(error) => {
                 let line = format!("cannot run {}: {error}", name.to_string_lossy());
@@ -115,17 +119,22 @@ impl Program {
         }
     }
 
-    /// Waits for every descendant that has ended. Returns the program's exit code if it is among them.
+    /// Waits for every descendant that has ended, and stops with the program. Returns the program's exit code if
+    /// it is among those that ended.
     fn reap(&self) -> Option<u8> {
         let mut ended = None;
         loop {
-            match waitpid(None::<Pid>, Some(WaitPidFlag::WNOHANG)) {
+            match waitpid(
+                None::<Pid>,
+                Some(WaitPidFlag::WNOHANG | WaitPidFlag::WUNTRACED),
+            ) {
                 Ok(WaitStatus::Exited(pid, code)) if pid == self.pid => {
                     ended = Some(u8::try_from(code & 0xff).unwrap_or(u8::MAX));
                 }
                 Ok(WaitStatus::Signaled(pid, signal, _)) if pid == self.pid => {
                     ended = Some(u8::try_from(128 + signal as i32).unwrap_or(u8::MAX));
                 }
+                Ok(WaitStatus::Stopped(pid, signal)) if pid == self.pid => self.stop_with(signal),
                 Ok(WaitStatus::StillAlive) => return ended,
                 Ok(_) | Err(nix::Error::EINTR) => {}
                 // No child is left: the program's end was seen, or it never will be.
@@ -142,8 +151,19 @@ impl Program {
             // The program may have ended; then there is nobody to tell.
             let _ = kill(self.pid, received.signal);
         }
-        if received.signal == Signal::SIGTSTP {
-            // Stops here until SIGCONT comes, which is then read like any other signal.
+        match received.signal {
+            Signal::SIGTSTP => self.asked_to_stop.set(true),
+            Signal::SIGCONT => self.asked_to_stop.set(false),
+            _ => {}
+        }
+    }
+
+    /// `signal` stopped the program: stops here too, until SIGCONT comes, which is then read like any other
+    /// signal. Not for a SIGSTOP that nobody asked for through this process: who sent it will continue the program
+    /// alone.
+    fn stop_with(&self, signal: Signal) {
+        let by_job_control = matches!(signal, Signal::SIGTSTP | Signal::SIGTTIN | Signal::SIGTTOU);
+        if by_job_control || self.asked_to_stop.get() {
             let _ = raise(Signal::SIGSTOP);
         }
     }

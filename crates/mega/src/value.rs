@@ -3,6 +3,8 @@
 use std::ops::Range;
 use std::time::Duration;
 
+use crate::cli::HzRange;
+
 /// Units of time, in microseconds.
 const TIME_UNITS: [(&str, f64); 5] = [
     ("us", 1.0),
@@ -67,6 +69,24 @@ pub(crate) fn cpu_share(text: &str) -> Result<f64, String> {
 /// Parses bytes copied per second: a size, of which `/s` may be said.
 pub(crate) fn bytes_per_second(text: &str) -> Result<u64, String> {
     mega_lab::bytes::parse(text.strip_suffix("/s").unwrap_or(text))
+}
+
+/// Parses a number of bytes, at least one.
+pub(crate) fn some_bytes(text: &str) -> Result<u64, String> {
+    match mega_lab::bytes::parse(text)? {
+        0 => Err(format!("'{text}' is nothing; say how much, as 512MiB")),
+        bytes => Ok(bytes),
+    }
+}
+
+/// Parses memory of hzmem's: `all`, or the physical address at which a range begins, in hexadecimal.
+pub(crate) fn hz_range(text: &str) -> Result<HzRange, String> {
+    if text == "all" {
+        return Ok(HzRange::All);
+    }
+    address(text)
+        .map(HzRange::At)
+        .ok_or_else(|| format!("'{text}' is neither `all` nor an address, as 0x138000000"))
 }
 
 /// Parses a range of addresses: `START-END` in hexadecimal, or `START+LENGTH` with a length as 64MiB.
@@ -199,6 +219,19 @@ mod tests {
     }
 
     #[test]
+    fn memory_of_hzmem_is_all_or_an_address() {
+        assert_eq!(hz_range("all"), Ok(HzRange::All));
+        assert_eq!(hz_range("0x138000000"), Ok(HzRange::At(0x1_3800_0000)));
+        assert_eq!(some_bytes("2MiB"), Ok(2 << 20));
+        for bad in ["", "ALL", "-1", "0x", "1 2"] {
+            assert!(hz_range(bad).is_err(), "{bad}");
+        }
+        for bad in ["0", "", "0MiB", "-1"] {
+            assert!(some_bytes(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
     fn parameters_are_names_with_numbers() {
         assert_eq!(parameter("scans=10"), Ok(("scans".to_owned(), 10.0)));
         for bad in ["scans", "=5", "scans=many", "scans="] {
@@ -218,7 +251,7 @@ mod tests {
         #[test]
         fn parsing_never_panics(text in ".*") {
             let _ = (duration(&text), interval(&text), lock_bound(&text), cpu_share(&text));
-            let _ = (address_range(&text), parameter(&text), bytes_per_second(&text));
+            let _ = (address_range(&text), parameter(&text), bytes_per_second(&text), hz_range(&text));
         }
 
         #[test]

@@ -49,7 +49,13 @@ impl Unprivileged {
     fn new() -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         open_to_all(folder.path(), 0o777);
-        std::fs::copy(env!("CARGO_BIN_EXE_mega"), folder.path().join("mega")).expect("copied");
+        // By another program: a child that another test starts just then would inherit the file as we write it, and
+        // what is open for writing cannot be run.
+        let copied = Command::new("cp")
+            .arg(env!("CARGO_BIN_EXE_mega"))
+            .arg(folder.path())
+            .status();
+        assert!(copied.expect("cp runs").success());
         Unprivileged(folder)
     }
 
@@ -147,17 +153,21 @@ fn a_process_that_ends_in_the_window() {
     if !can_run("a_process_that_ends_in_the_window") {
         return;
     }
-    let mut sleeper = Command::new("sleep")
-        .arg("1")
-        .spawn()
-        .expect("sleep starts");
+    let folder = tempfile::tempdir().expect("a folder");
+    let sleeper = Sleeper::start();
     let scan = mega()
-        .args(["scan", &sleeper.id().to_string(), "--window=60s"])
+        .env("MEGA_RUN_DIR", folder.path().join("run"))
+        .args(["scan", &sleeper.pid(), "--window=1h"])
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
         .expect("mega starts");
-    sleeper.wait().expect("its status");
+    // From when it has claimed the process on, it knows it.
+    let claims = folder.path().join("run/claims");
+    live::until("the claim", || {
+        std::fs::read_dir(&claims).is_ok_and(|claims| claims.count() > 0)
+    });
+    drop(sleeper);
     let said = refused(&scan.wait_with_output().expect("its output"), 1);
     assert!(said.contains("has ended"), "{said}");
 }

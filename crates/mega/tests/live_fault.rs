@@ -5,9 +5,13 @@
 
 mod live;
 
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use live::{area, done, finish, mega_run, run_dir, skip, start, until_huge, workload};
+use live::{
+    WHOLE_CORE, area, done, finish, mega, mega_run, run, run_dir, skip, start, text, until_huge,
+    workload,
+};
 use mega_linux::kernel::{Kernel, LiveKernel};
 use mega_linux::run_dir::RunDir;
 use mega_linux::thp_mode::{self, Guard, ThpMode};
@@ -47,7 +51,7 @@ fn faults_take_base_pages_and_promotion_follows(name: &str, mode: ThpMode) {
         assert_eq!(grown.huge_bytes, 0, "under {mode}");
 
         let (target, ready) = start(&mut mega_run(
-            &["--fault=base", "--interval=200ms"],
+            &["--fault=base", "--interval=200ms", WHOLE_CORE],
             &["random", "--size=128MiB", "--until-eof"],
         ));
         until_huge(ready.pid, area(&ready, "random").bytes, 90);
@@ -87,4 +91,65 @@ fn inherited_faults_under_always_take_huge_pages() {
         let managed = done(&mut mega_run(&options, &arguments));
         assert!(managed.huge_bytes > 0);
     });
+}
+
+/// Writes a global mode as an administrator does, and the one before when it is dropped.
+struct Administrator {
+    before: ThpMode,
+}
+
+impl Administrator {
+    fn sets(mode: ThpMode) -> Self {
+        let before = thp_mode::read(&LiveKernel).expect("the mode");
+        write_mode(mode);
+        Administrator { before }
+    }
+}
+
+impl Drop for Administrator {
+    fn drop(&mut self) {
+        write_mode(self.before);
+    }
+}
+
+fn write_mode(mode: ThpMode) {
+    LiveKernel
+        .write(Path::new(thp_mode::PATH), mode.name().as_bytes())
+        .expect("the mode is written");
+}
+
+/// Kernels before 6.18 have no control of one process: there mega changes the global mode, and a killed one cannot
+/// put it back.
+#[test]
+fn what_a_killed_mega_changed_is_put_back_at_the_next_start() {
+    if !live::can_run("what_a_killed_mega_changed_is_put_back_at_the_next_start") {
+        return;
+    }
+    let _one_at_a_time = MODE.lock().unwrap_or_else(PoisonError::into_inner);
+    let _administrator = Administrator::sets(ThpMode::Always);
+    let mode = || thp_mode::read(&LiveKernel).expect("the mode");
+    let (mut target, _) = start(&mut mega_run(
+        &["--fault=base"],
+        &["sparse", "--size=4MiB", "--until-eof"],
+    ));
+    let during = mode();
+    assert_eq!(
+        during == ThpMode::Always,
+        live::kernel_version() >= (6, 18),
+        "{during} while mega runs"
+    );
+    target.child.kill().expect("a signal");
+    target.child.wait().expect("its status");
+    target.end();
+    assert_eq!(mode(), during);
+    let doctor = text(&run(mega().arg("doctor")).stdout);
+    assert_eq!(
+        doctor.contains("left by a killed mega"),
+        during != ThpMode::Always,
+        "{doctor}"
+    );
+
+    let next = run(mega().args(["run", "--quiet", "--", "true"]));
+    assert!(next.status.success(), "{}", text(&next.stderr));
+    assert_eq!(mode(), ThpMode::Always);
 }

@@ -8,8 +8,8 @@ mod live;
 use std::path::PathBuf;
 
 use live::{
-    HUGE_PAGE, area, done, finish, mega_run, number, start, text, until_huge, until_promoted,
-    workload,
+    HUGE_PAGE, WHOLE_CORE, area, done, finish, mega_run, number, start, text, until_counted,
+    until_huge, until_promoted, workload,
 };
 use mega_lab::workload::report::Event;
 use serde_json::Value;
@@ -48,7 +48,7 @@ fn a_random_access_program_gets_huge_pages_and_keeps_its_data() {
     }
     let report = Report::new();
     let (target, ready) = start(&mut mega_run(
-        &["--interval=300ms", &report.option()],
+        &["--interval=300ms", WHOLE_CORE, &report.option()],
         &["random", "--size=128MiB", "--until-eof"],
     ));
     let bytes = area(&ready, "random").bytes;
@@ -72,15 +72,14 @@ fn a_sparse_program_stays_as_small_as_with_base_pages() {
     if !live::can_run("a_sparse_program_stays_as_small_as_with_base_pages") {
         return;
     }
-    let report = Report::new();
-    let arguments = ["sparse", "--size=256MiB", "--seconds=3"];
-    let managed = done(&mut mega_run(
-        &["--interval=300ms", &report.option()],
-        &arguments,
+    let (target, _) = start(&mut mega_run(
+        &["--interval=300ms"],
+        &["sparse", "--size=256MiB", "--until-eof"],
     ));
-    let base = done(workload(&arguments).arg("--no-huge-pages"));
-    let steps = number(&report.actions(), "steps");
-    assert!(steps >= 3, "it was looked at {steps} times only");
+    until_counted(target.child.id(), "steps", 4);
+    let managed = finish(target);
+    let arguments = ["sparse", "--size=256MiB", "--seconds=0", "--no-huge-pages"];
+    let base = done(&mut workload(&arguments));
     assert!(
         managed.resident_bytes <= base.resident_bytes / 100 * 102,
         "{} against {} with base pages",
@@ -96,10 +95,11 @@ fn a_program_within_the_tlbs_reach_is_left_alone() {
     }
     let report = Report::new();
     let options = ["--interval=200ms", &report.option()];
-    let done = done(&mut mega_run(&options, &["small", "--seconds=2"]));
+    let (target, _) = start(&mut mega_run(&options, &["small", "--until-eof"]));
+    until_counted(target.child.id(), "steps", 5);
+    let done = finish(target);
     assert_eq!(done.huge_bytes, 0);
     let actions = report.actions();
-    assert!(number(&actions, "steps") >= 3, "{actions}");
     assert_eq!(number(&actions, "promoted"), 0, "{actions}");
 }
 
@@ -109,7 +109,7 @@ fn descendants_are_managed() {
         return;
     }
     let (mut target, _) = start(&mut mega_run(
-        &["--interval=300ms"],
+        &["--interval=300ms", WHOLE_CORE],
         &["fork", "--children=2", "--size=128MiB", "--until-eof"],
     ));
     let children = [(); 2].map(|()| target.ready().expect("a child gets ready"));
@@ -121,7 +121,7 @@ fn descendants_are_managed() {
     for _ in 0..3 {
         match target.event().expect("an event") {
             Event::Done(done) => assert!(done.verified),
-            Event::Ready(ready) => panic!("one more was started: {ready:?}"),
+            other => panic!("one more was started: {other:?}"),
         }
     }
     assert!(target.child.wait().expect("its status").success());
@@ -132,15 +132,14 @@ fn mappings_that_vanish_under_mega_keep_their_data() {
     if !live::can_run("mappings_that_vanish_under_mega_keep_their_data") {
         return;
     }
-    let report = Report::new();
-    let options = ["--interval=20ms", "--policy=ingens", &report.option()];
-    let done = done(&mut mega_run(
+    let options = ["--interval=20ms", "--policy=ingens"];
+    let (target, _) = start(&mut mega_run(
         &options,
-        &["churn", "--size=64MiB", "--seconds=3"],
+        &["churn", "--size=64MiB", "--until-eof"],
     ));
+    until_counted(target.child.id(), "steps", 50);
+    let done = finish(target);
     assert!(done.verified && done.operations > 0);
-    let actions = report.actions();
-    assert!(number(&actions, "steps") > 3, "{actions}");
 }
 
 #[test]
@@ -149,7 +148,7 @@ fn a_killed_mega_leaves_its_program_unharmed() {
         return;
     }
     let (mut target, ready) = start(&mut mega_run(
-        &["--interval=300ms"],
+        &["--interval=300ms", WHOLE_CORE],
         &["random", "--size=64MiB", "--until-eof"],
     ));
     until_huge(ready.pid, area(&ready, "random").bytes, 50);
@@ -159,7 +158,7 @@ fn a_killed_mega_leaves_its_program_unharmed() {
     target.end();
     match target.event().expect("an event") {
         Event::Done(done) => assert!(done.verified, "{done:?}"),
-        Event::Ready(ready) => panic!("one more was started: {ready:?}"),
+        other => panic!("one more was started: {other:?}"),
     }
 }
 

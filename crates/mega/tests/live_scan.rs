@@ -9,7 +9,7 @@ use live::{HUGE_PAGE, PAGE, area, finish, json, mega, number, regions_of, skip, 
 use serde_json::Value;
 
 /// Looks at a process for half a second.
-fn scan(pid: u32, options: &[&str]) -> Value {
+fn scan_half_a_second(pid: u32, options: &[&str]) -> Value {
     let pid = pid.to_string();
     json(
         mega()
@@ -35,14 +35,23 @@ fn hot_regions_are_accessed_and_cold_ones_are_not() {
         return;
     }
     let (target, ready) = start(&mut workload(&["hot-cold", "--size=64MiB", "--until-eof"]));
-    let scan = scan(ready.pid, &[]);
+    // Other users of Accessed bits (DAMON, reclaim) may clear a few between the access and the look.
+    let is_hot = |region: &Value| number(region, "accessed") >= 500 * PAGE;
+    // On a busy machine the program may not come to touch all that is hot in half a second: then it is looked at again.
+    let mut scan = scan_half_a_second(ready.pid, &[]);
     if !sees_accesses(name, &scan) {
         return;
     }
+    for _ in 0..100 {
+        let hot = regions_of(&scan, area(&ready, "hot"));
+        if hot.into_iter().all(is_hot) {
+            break;
+        }
+        scan = scan_half_a_second(ready.pid, &[]);
+    }
     for region in regions_of(&scan, area(&ready, "hot")) {
         assert_eq!(number(region, "mapped"), HUGE_PAGE);
-        // Other users of Accessed bits (DAMON, reclaim) may clear a few between the access and the look.
-        assert!(number(region, "accessed") >= 500 * PAGE, "{region}");
+        assert!(is_hot(region), "{region}");
     }
     for region in regions_of(&scan, area(&ready, "cold")) {
         assert_eq!(number(region, "mapped"), HUGE_PAGE);
@@ -59,7 +68,7 @@ fn a_sparse_area_is_mapped_one_page_in_eight_and_idle() {
     }
     let command = &mut workload(&["sparse", "--size=64MiB", "--until-eof", "--no-huge-pages"]);
     let (target, ready) = start(command);
-    let scan = scan(ready.pid, &[]);
+    let scan = scan_half_a_second(ready.pid, &[]);
     for region in regions_of(&scan, area(&ready, "sparse")) {
         assert_eq!(number(region, "mapped"), HUGE_PAGE / 8);
         assert_eq!(number(region, "page_size"), PAGE);
@@ -93,7 +102,7 @@ fn zero_filled_pages_of_huge_pages_are_counted_as_bloat() {
         );
         return;
     }
-    let scan = scan(ready.pid, &["--bloat"]);
+    let scan = scan_half_a_second(ready.pid, &["--bloat"]);
     for region in regions_of(&scan, zeros) {
         assert_eq!(number(region, "page_size"), HUGE_PAGE);
         assert_eq!(number(region, "zero_filled"), HUGE_PAGE * 3 / 4);
@@ -109,7 +118,7 @@ fn a_dry_run_clears_no_accessed_bits() {
         return;
     }
     let (target, ready) = start(&mut workload(&["hot-cold", "--size=16MiB", "--until-eof"]));
-    let scan = scan(ready.pid, &["--dry-run"]);
+    let scan = scan_half_a_second(ready.pid, &["--dry-run"]);
     assert!(scan["totals"]["accessed"].is_null());
     let referenced = std::fs::read_to_string(format!("/proc/{}/smaps_rollup", ready.pid))
         .expect("its memory")

@@ -131,3 +131,37 @@ fn every_make_target_in_the_readme_exists() {
         }
     }
 }
+
+/// What stands between the README's markers of the results.
+fn results_in(readme: &str) -> &str {
+    let (_, rest) = readme.split_once("<!-- results: begin").expect("a begin");
+    let (_, rest) = rest.split_once("-->\n").expect("the marker's end");
+    let (results, _) = rest.split_once("<!-- results: end -->").expect("an end");
+    results.trim()
+}
+
+#[test]
+fn the_results_in_the_readme_are_those_in_the_repository() {
+    let results = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/results");
+    let copy = tempfile::tempdir().expect("a folder");
+    for entry in std::fs::read_dir(results).expect("docs/results").flatten() {
+        let from = entry.path().join("results.json");
+        if from.is_file() {
+            let folder = copy.path().join(entry.file_name());
+            std::fs::create_dir(&folder).expect("a folder");
+            std::fs::copy(from, folder.join("results.json")).expect("a copy");
+        }
+    }
+    let output = Command::new(env!("CARGO_BIN_EXE_mega"))
+        .args(["lab", "report"])
+        .arg(copy.path())
+        .output()
+        .expect("mega runs");
+    assert!(output.status.success());
+    let summary = String::from_utf8(output.stdout).expect("Markdown is UTF-8");
+    assert_eq!(
+        results_in(&readme()),
+        summary.trim(),
+        "scripts/update-readme-results brings them together"
+    );
+}

@@ -6,6 +6,7 @@
 mod live;
 
 use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
@@ -13,10 +14,29 @@ use live::{can_run, mega, run, text};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
+/// Of a script whose trap sets `got`: waits for it. Not by `read`, which a signal that comes just before it does not end.
+const UNTIL_GOT: &str = "until [ \"$got\" ]; do sleep 0.05; done";
+
 /// `mega run OPTIONS -- COMMAND`.
 fn wrapped(options: &[&str], command: &[&str]) -> Command {
     let mut wrapped = mega();
     wrapped.arg("run").args(options).arg("--").args(command);
+    wrapped
+}
+
+/// The same with every signal's default disposition: whoever runs the tests may ignore SIGINT, as a shell does for
+/// what it puts into the background, and a script cannot trap what was ignored when it began. `launcher` replaces
+/// itself by mega.
+fn wrapped_by(launcher: &[&str], options: &[&str], command: &[&str]) -> Command {
+    let mut wrapped = Command::new("env");
+    wrapped
+        .arg("--default-signal")
+        .args(launcher)
+        .args([env!("CARGO_BIN_EXE_mega"), "run"])
+        .args(options)
+        .arg("--")
+        .args(command)
+        .env("MEGA_RUN_DIR", live::run_dir());
     wrapped
 }
 
@@ -28,7 +48,17 @@ struct Script {
 
 impl Script {
     fn start(script: &str) -> Self {
-        let mut child = wrapped(&["--quiet"], &["sh", "-c", script])
+        Self::start_by(&[], script)
+    }
+
+    /// Started by a launcher as in [`wrapped_by`], in a process group of its own, which job control can stop
+    /// whatever group the tests are in.
+    fn start_by(launcher: &[&str], script: &str) -> Self {
+        let mut command = wrapped_by(launcher, &["--quiet"], &["sh", "-c", script]);
+        if launcher.is_empty() {
+            command.process_group(0);
+        }
+        let mut child = command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
@@ -149,12 +179,11 @@ fn signals_sent_to_mega_reach_the_program_once() {
         (Signal::WINCH, "WINCH"),
     ] {
         let mut script = Script::start(&format!(
-            "trap 'echo got {name}' {name}; echo ready; while read -r line; do :; done; echo end; exit 5"
+            "trap 'echo got {name}; got=1' {name}; echo ready; {UNTIL_GOT}; sleep 0.3; echo end; exit 5"
         ));
         assert_eq!(script.line(), "ready");
         script.signal(signal);
         assert_eq!(script.line(), format!("got {name}"));
-        drop(script.child.stdin.take());
         assert_eq!(script.line(), "end");
         assert_eq!(script.code(), Some(5));
     }
@@ -171,18 +200,11 @@ fn a_signal_from_the_program_to_its_group_comes_once() {
         "run", "--quiet", "--", "setsid", "--wait", "sh", "-c", script,
     ]));
     assert_eq!(text(&output.stdout), "got\nend");
-    let mut grouped = Command::new("setsid");
-    grouped.args([
-        "--wait",
-        env!("CARGO_BIN_EXE_mega"),
-        "run",
-        "--quiet",
-        "--",
-        "sh",
-        "-c",
-        script,
-    ]);
-    let output = run(grouped.env("MEGA_RUN_DIR", live::run_dir()));
+    let output = run(&mut wrapped_by(
+        &["setsid", "--wait"],
+        &["--quiet"],
+        &["sh", "-c", script],
+    ));
     assert_eq!(text(&output.stdout), "got\nend");
 }
 
@@ -205,6 +227,41 @@ fn stop_and_continue_concern_both() {
     assert_eq!(script.line(), "on");
     drop(script.child.stdin.take());
     assert_eq!(script.code(), Some(0));
+}
+
+/// The kernel discards SIGTSTP for a process group that nobody could continue: so must mega.
+#[test]
+fn without_job_control_nothing_stops() {
+    if !can_run("without_job_control_nothing_stops") {
+        return;
+    }
+    let script = format!("trap 'echo got; got=1' WINCH; echo ready; {UNTIL_GOT}");
+    // The leader of a session is an orphan as far as job control goes.
+    let mut script = Script::start_by(&["setsid"], &script);
+    assert_eq!(script.line(), "ready");
+    script.signal(Signal::TSTP);
+    // Read by mega after SIGTSTP, because signals are read in the order of their numbers.
+    script.signal(Signal::WINCH);
+    assert_eq!(script.line(), "got");
+    assert_ne!(state(script.child.id()), 'T');
+    assert_eq!(script.code(), Some(0));
+}
+
+/// A program that is stopped and continued by somebody else does not leave mega behind.
+#[test]
+fn a_stop_of_the_program_alone_is_no_concern_of_megas() {
+    if !can_run("a_stop_of_the_program_alone_is_no_concern_of_megas") {
+        return;
+    }
+    let mut script = Script::start("echo $$; read -r line; exit 3");
+    let pid = Pid::from_raw(script.line().parse().expect("a pid")).expect("a pid");
+    kill_process(pid, Signal::STOP).expect("a signal");
+    live::until("it to stop", || {
+        state(pid.as_raw_nonzero().get().unsigned_abs()) == 'T'
+    });
+    kill_process(pid, Signal::CONT).expect("a signal");
+    drop(script.child.stdin.take());
+    assert_eq!(script.code(), Some(3));
 }
 
 #[test]
@@ -247,11 +304,16 @@ fn the_report_has_every_field_that_is_documented() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("report.json");
     let option = format!("--report={}", path.display());
-    let output = run(&mut wrapped(
+    let mut child = wrapped(
         &["--quiet", "--interval=100ms", &option],
-        &["sh", "-c", "sleep 0.5; exit 4"],
-    ));
-    assert_eq!(output.status.code(), Some(4));
+        &["sh", "-c", "read -r line; exit 4"],
+    )
+    .stdin(Stdio::piped())
+    .spawn()
+    .expect("mega starts");
+    live::until_counted(child.id(), "steps", 2);
+    drop(child.stdin.take());
+    assert_eq!(child.wait().expect("its status").code(), Some(4));
     let report: Value =
         serde_json::from_slice(&std::fs::read(&path).expect("a report")).expect("one JSON object");
     assert_eq!(

@@ -20,6 +20,16 @@ pub struct MigrationCounts {
     pub failed: u64,
 }
 
+impl MigrationCounts {
+    /// Adds what was done elsewhere.
+    pub fn add(&mut self, other: &MigrationCounts) {
+        self.scanned += other.scanned;
+        self.isolated += other.isolated;
+        self.migrated += other.migrated;
+        self.failed += other.failed;
+    }
+}
+
 /// Why work on a target ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, thiserror::Error)]
 #[serde(rename_all = "snake_case")]

@@ -13,6 +13,7 @@ mod goal;
 mod ingens;
 mod linux;
 mod mega;
+mod memory_block;
 mod registry;
 mod sequential;
 #[cfg(test)]
@@ -31,6 +32,7 @@ pub use goal::{Goal, Target};
 pub use ingens::Ingens;
 pub use linux::Linux;
 pub use mega::{Mega, score};
+pub use memory_block::{MemoryBlock, memory_blocks};
 pub use registry::{CompactionInfo, DEFAULT_COMPACTION, build, registry};
 pub use sequential::Sequential;
 pub use trident::Trident;

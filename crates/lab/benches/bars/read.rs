@@ -8,11 +8,11 @@ use std::time::{Duration, Instant};
 use mega_lab::Error;
 use mega_lab::subject::Subject;
 use mega_linux::kernel::Kernel;
-use mega_linux::process;
-use mega_linux::tracker::{BpfTracker, Target, Tracker};
+use mega_linux::tracker::BpfTracker;
 
 use crate::bar::{Bar, Wanted};
-use crate::setting::{Setting, failed, median};
+use crate::setting::{Setting, median};
+use crate::timed_scan::{milliseconds_per_gib, timed_scan};
 
 /// Bytes of one read of pagemap: a GiB of memory has 2 MiB of entries.
 const READ: usize = 128 << 10;
@@ -33,9 +33,7 @@ pub(crate) fn measure(setting: &Setting) -> Result<Vec<Bar>, Error> {
         let pagemap = read_pagemap(setting.kernel.as_ref(), ready.pid, &range)?;
         let walk = scan(setting.kernel.as_ref(), &mut tracker, ready.pid, &range)?;
         ratios.push(pagemap.as_secs_f64() / walk.as_secs_f64());
-        #[allow(clippy::cast_precision_loss)]
-        let gib = area.bytes as f64 / f64::from(1 << 30);
-        per_gib.push(walk.as_secs_f64() * 1e3 / gib);
+        per_gib.push(milliseconds_per_gib(walk, area.bytes));
     }
     subject.finish()?;
     Ok(vec![
@@ -61,20 +59,7 @@ fn scan(
     pid: u32,
     range: &Range<u64>,
 ) -> Result<Duration, Error> {
-    let process = process::identify(kernel, pid).map_err(failed)?;
-    let handle = kernel
-        .open_process(pid)
-        .map_err(|e| Error::io(format!("opening process {pid}"), e))?;
-    let target = Target {
-        process,
-        handle: &handle,
-    };
-    let mut regions = Vec::new();
-    let started = Instant::now();
-    tracker
-        .scan(&target, std::slice::from_ref(range), &mut regions)
-        .map_err(|e| Error::Failed(e.to_string()))?;
-    let elapsed = started.elapsed();
+    let (regions, elapsed) = timed_scan(kernel, tracker, pid, range)?;
     let mapped: u64 = regions.iter().map(|region| region.resident_bytes()).sum();
     if mapped != range.end - range.start {
         return Err(Error::Failed(format!(

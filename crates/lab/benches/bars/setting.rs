@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use mega_lab::Error;
-use mega_lab::mapping::{Area, WORDS_PER_PAGE};
 use mega_lab::resident::{self, Resident};
 use mega_linux::kernel::{Kernel, LiveKernel};
 
@@ -44,14 +43,12 @@ impl Setting {
         })
     }
 
-    /// Touches as much memory as a program will have, once, so that a hypervisor has backed it.
+    /// Touches as much memory as a program will have, and as much again for the huge pages that it is copied to, as far
+    /// as the machine has it: a hypervisor backs memory at its first touch and takes it back when it is free, and a
+    /// promotion into memory that it has not backed costs several times its copy.
     pub(crate) fn warm_up(&self) -> Result<(), Error> {
-        let mut area = Area::map(usize::try_from(self.size).unwrap_or(usize::MAX))
-            .map_err(|e| Error::io(format!("mapping {} bytes of memory", self.size), e))?;
-        for page in area.words_mut().chunks_mut(WORDS_PER_PAGE) {
-            page[0] = 1;
-        }
-        Ok(())
+        let available = mega_lab::available::bytes()?;
+        mega_lab::warm_up::warm_up((2 * self.size).min(available / 2).max(self.size))
     }
 
     /// A workload of the full size, alone.

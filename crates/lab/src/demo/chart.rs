@@ -3,9 +3,9 @@
 use super::mode::Mode;
 use super::summary::{ModeSummary, Summary};
 use crate::bytes;
-use crate::svg::{Anchor, Picture, Style};
+use crate::svg::{Anchor, FAINT, INK, Picture, Style, style};
 
-const WIDTH: u32 = 760;
+const WIDTH: f64 = 760.0;
 const HEAD: f64 = 84.0;
 const GROUP: f64 = 118.0;
 const FOOT: f64 = 16.0;
@@ -13,8 +13,6 @@ const BAR: f64 = 20.0;
 const BAR_STEP: f64 = 25.0;
 const LEFT: f64 = 120.0;
 const LONGEST: f64 = 420.0;
-const INK: &str = "#1f2328";
-const FAINT: &str = "#656d76";
 
 /// One thing that is compared.
 pub(super) struct Metric {
@@ -85,20 +83,13 @@ impl Metric {
 /// Draws all metrics.
 pub(super) fn draw(summary: &Summary) -> String {
     let mut y = HEAD;
-    // The count is a handful.
-    #[allow(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        clippy::cast_precision_loss
-    )]
-    let height = (HEAD + GROUP * METRICS.len() as f64 + FOOT) as u32;
-    let mut picture = Picture::new(WIDTH, height);
+    let mut picture = Picture::new(WIDTH);
     draw_head(&mut picture, summary);
     for metric in &METRICS {
         draw_metric(&mut picture, y, metric, summary);
         y += GROUP;
     }
-    picture.finish()
+    picture.finish(y + FOOT)
 }
 
 fn draw_head(picture: &mut Picture, summary: &Summary) {
@@ -122,7 +113,7 @@ fn draw_metric(picture: &mut Picture, top: f64, metric: &Metric, summary: &Summa
         anchor: Anchor::End,
         ..style(12, false, FAINT)
     };
-    picture.text(f64::from(WIDTH) - 24.0, top + 14.0, better, metric.better);
+    picture.text(WIDTH - 24.0, top + 14.0, better, metric.better);
     let values = summary.modes.iter().map(metric.value);
     let most = values.fold(0.0, f64::max);
     let mut y = top + 24.0;
@@ -150,15 +141,6 @@ fn colour(mode: Mode) -> &'static str {
         Mode::Base => "#9aa4af",
         Mode::ThpAlways => "#d9822b",
         Mode::Mega => "#1f6fb2",
-    }
-}
-
-fn style(size: u32, bold: bool, colour: &'static str) -> Style {
-    Style {
-        size,
-        bold,
-        colour,
-        anchor: Anchor::Start,
     }
 }
 

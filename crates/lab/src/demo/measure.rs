@@ -1,56 +1,31 @@
 //! One run of the program in one mode.
 
-use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{self, Receiver};
 use std::thread;
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
+use super::course::Course;
 use super::mode::Mode;
 use super::plan::Plan;
 use super::progress::Progress;
 use crate::error::Error;
-use crate::workload::report::{Done, Event};
+use crate::interrupt::Interrupt;
+use crate::workload::report::{self, Done, Event};
 
 /// How often a run is looked at.
 const LOOK: Duration = Duration::from_millis(50);
-/// The signals that end the demo in good order.
-const SIGNALS: [i32; 3] = [
-    signal_hook::consts::SIGINT,
-    signal_hook::consts::SIGTERM,
-    signal_hook::consts::SIGHUP,
-];
-
-/// Whether a signal asked the demo to end.
-pub(super) struct Interrupt(Arc<AtomicBool>);
-
-impl Interrupt {
-    /// Catches SIGINT, SIGTERM and SIGHUP from now on.
-    pub(super) fn catch() -> Result<Self, Error> {
-        let flag = Arc::new(AtomicBool::new(false));
-        for signal in SIGNALS {
-            signal_hook::flag::register(signal, Arc::clone(&flag))
-                .map_err(|e| Error::io(format!("catching signal {signal}"), e))?;
-        }
-        Ok(Interrupt(flag))
-    }
-
-    /// Whether one came.
-    fn came(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
-    }
-}
-
 /// What one run came to.
 #[derive(Clone, Debug)]
 pub(super) struct Sample {
     /// What the program says of itself.
     pub(super) done: Done,
+    /// Updates per second once it had settled.
+    pub(super) updates_per_second: f64,
     /// CPU time of the manager, in seconds; `None` where there is no manager.
     pub(super) manager_cpu_seconds: Option<f64>,
 }
@@ -68,17 +43,16 @@ pub(super) fn measure(
     let program = std::env::current_exe()
         .map_err(|e| Error::io("finding this program, to start it as the measured one", e))?;
     let report = Scratch::new();
-    let workload = [
-        format!("--size={}", plan.size),
-        format!("--seconds={:.2}", plan.run_seconds(mode)),
-    ];
+    let workload = [format!("--size={}", plan.size), "--until-eof".to_owned()];
     let mut command = mode.command(&program, &report.0, &workload);
-    let done = run_workload(&mut command, mode, interrupt, progress)?;
+    let course = Course::new(mode, plan);
+    let done = run_workload(&mut command, mode, course, interrupt, progress)?;
     let manager_cpu_seconds = match mode {
         Mode::Mega => Some(manager_cpu_seconds(&report.0)?),
         Mode::Base | Mode::ThpAlways => None,
     };
     Ok(Sample {
+        updates_per_second: done.rate_over_last(plan.measured),
         done,
         manager_cpu_seconds,
     })
@@ -104,35 +78,36 @@ impl Drop for Scratch {
 fn run_workload(
     command: &mut Command,
     mode: Mode,
+    mut course: Course,
     interrupt: &Interrupt,
     progress: &Progress,
 ) -> Result<Done, Error> {
     let attempted = || format!("running the program ({})", mode.name());
     let mut child = command
-        .stdin(Stdio::null())
+        .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
         .map_err(|e| Error::io(attempted(), e))?;
+    let input = child.stdin.take();
     let talk = child
         .stderr
         .take()
         .map(|pipe| thread::spawn(move || std::io::read_to_string(pipe)));
-    let events = child
+    let (sender, events) = mpsc::channel();
+    let reader = child
         .stdout
         .take()
-        .map(|pipe| thread::spawn(move || last_event(pipe)));
-    let status = wait(&mut child, interrupt, progress).map_err(|e| Error::io(attempted(), e))?;
+        .map(|pipe| thread::spawn(move || report::forward_events(pipe, &sender)));
+    let status = follow(&mut child, input, &mut course, &events, interrupt, progress)
+        .map_err(|e| Error::io(attempted(), e))?;
     let talk = talk
         .and_then(|reader| reader.join().ok())
         .and_then(Result::ok);
-    let done = events.and_then(|reader| reader.join().ok()).flatten();
-    if interrupt.came() {
-        return Err(Error::Failed(
-            "interrupted; the THP mode is as before".into(),
-        ));
-    }
-    match (status.success(), done) {
+    // A reader that failed has sent no last event, which is said below.
+    let _ = reader.map(thread::JoinHandle::join);
+    interrupt.check()?;
+    match (status.success(), course.finish(&events)) {
         (true, Some(done)) => Ok(done),
         _ => Err(Error::Failed(format!(
             "{} failed, {status}: {}",
@@ -142,9 +117,12 @@ fn run_workload(
     }
 }
 
-/// Waits for the end, which an interrupt hastens.
-fn wait(
+/// Waits for the end, which the end of the program's input or an interrupt brings about.
+fn follow(
     child: &mut Child,
+    mut input: Option<ChildStdin>,
+    course: &mut Course,
+    events: &Receiver<Event>,
     interrupt: &Interrupt,
     progress: &Progress,
 ) -> std::io::Result<ExitStatus> {
@@ -152,6 +130,9 @@ fn wait(
     loop {
         if let Some(status) = child.try_wait()? {
             return Ok(status);
+        }
+        if course.advance(events) {
+            drop(input.take());
         }
         if interrupt.came() && !told {
             told = true;
@@ -161,17 +142,6 @@ fn wait(
         progress.tick();
         thread::sleep(LOOK);
     }
-}
-
-/// The `done` line, if the program came as far.
-fn last_event(pipe: ChildStdout) -> Option<Done> {
-    let mut done = None;
-    for line in BufReader::new(pipe).lines() {
-        if let Ok(Event::Done(event)) = serde_json::from_str(&line.ok()?) {
-            done = Some(event);
-        }
-    }
-    done
 }
 
 /// CPU time that the manager's report says it used.

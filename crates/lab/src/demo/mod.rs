@@ -1,10 +1,13 @@
 //! `mega demo`: the same program with base pages, with THP always and under mega, side by side.
 
 mod chart;
+mod course;
 mod measure;
 mod mode;
+mod picture;
 mod plan;
 mod progress;
+mod settle;
 mod summary;
 mod table;
 
@@ -15,13 +18,16 @@ use std::sync::Arc;
 use mega_linux::doctor;
 use mega_linux::kernel::{Kernel, LiveKernel};
 use mega_linux::run_dir::RunDir;
-use mega_linux::thp_mode::{self, Guard, ThpMode};
+use mega_linux::stale;
+use mega_linux::thp_mode::{Guard, ThpMode};
 
 use crate::bytes;
 use crate::error::Error;
-use crate::mapping::{Area, WORDS_PER_PAGE};
-use measure::{Interrupt, Sample};
+use crate::interrupt::Interrupt;
+use crate::warm_up::warm_up;
+use measure::Sample;
 use mode::Mode;
+use picture::PictureFile;
 use plan::Plan;
 use progress::Progress;
 use summary::Summary;
@@ -53,14 +59,15 @@ pub struct Args {
 pub fn run(args: &Args) -> Result<ExitCode, Error> {
     let interrupt = Interrupt::catch()?;
     let kernel: Arc<dyn Kernel> = Arc::new(LiveKernel);
+    doctor::examine(&kernel).require().map_err(from_linux)?;
     let run_dir = RunDir::open().map_err(from_linux)?;
-    require(&kernel, &run_dir)?;
+    require_global_mode(&kernel, &run_dir)?;
     let plan = Plan::new(args.size, args.seconds)?;
+    let mut picture = PictureFile::open(&args.svg)?;
 
     let samples = compare(&plan, &kernel, &run_dir, &interrupt)?;
     let summary = Summary::new(&plan, &samples)?;
-    std::fs::write(&args.svg, chart::draw(&summary))
-        .map_err(|e| Error::io(format!("writing {}", args.svg.display()), e))?;
+    picture.write(&chart::draw(&summary))?;
     let output = if args.json {
         serde_json::to_string_pretty(&summary).map_err(|e| Error::Failed(e.to_string()))?
     } else {
@@ -71,11 +78,10 @@ pub fn run(args: &Args) -> Result<ExitCode, Error> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Says what is missing, before anything is measured.
-fn require(kernel: &Arc<dyn Kernel>, run_dir: &RunDir) -> Result<(), Error> {
-    thp_mode::restore_stale(kernel.as_ref(), run_dir).map_err(from_linux)?;
-    doctor::examine(kernel).require().map_err(from_linux)?;
-    // Whether the global mode may be changed is best seen by doing it, for a moment.
+/// Puts the global mode back if a killed mega left it changed, and sees whether it may be changed: by doing it, for
+/// a moment.
+fn require_global_mode(kernel: &Arc<dyn Kernel>, run_dir: &RunDir) -> Result<(), Error> {
+    stale::put_back(kernel.as_ref(), run_dir).map_err(from_linux)?;
     let guard = Guard::set(Arc::clone(kernel), run_dir, ThpMode::Always).map_err(from_linux)?;
     guard.restore().map_err(from_linux)
 }
@@ -96,7 +102,7 @@ fn compare(
                 plan.rounds,
                 mode.name()
             ));
-            warm_up(plan)?;
+            warm_up(plan.most_resident_bytes())?;
             let guard = match mode {
                 Mode::ThpAlways => Some(
                     Guard::set(Arc::clone(kernel), run_dir, ThpMode::Always).map_err(from_linux)?,
@@ -114,31 +120,9 @@ fn compare(
     Ok(samples)
 }
 
-/// Touches as much memory as the program will at most have. A hypervisor backs memory at its first touch, and may
-/// take it back seconds after it was freed: every run is to start from the same.
-fn warm_up(plan: &Plan) -> Result<(), Error> {
-    let bytes = usize::try_from(plan.most_resident_bytes()).unwrap_or(usize::MAX);
-    let mut area =
-        Area::map(bytes).map_err(|e| Error::io(format!("mapping {bytes} bytes of memory"), e))?;
-    for page in area.words_mut().chunks_mut(WORDS_PER_PAGE) {
-        page[0] = 1;
-    }
-    Ok(())
-}
-
-/// An error of the live machine as one of ours: what needs a privilege is missing, not failed.
+// An error by value, as `map_err` has it.
+#[allow(clippy::needless_pass_by_value)]
 fn from_linux(error: mega_linux::Error) -> Error {
-    let refused = match &error {
-        mega_linux::Error::Io { source, .. } => matches!(
-            source.kind(),
-            std::io::ErrorKind::PermissionDenied | std::io::ErrorKind::ReadOnlyFilesystem
-        ),
-        _ => false,
-    };
-    if refused || error.exit_kind() == mega_linux::error::ExitKind::Missing {
-        return Error::Missing(format!(
-            "{error} (the demo changes the global THP mode for a while and manages a program: run it as root; `mega doctor` shows all it needs)"
-        ));
-    }
-    Error::Failed(error.to_string())
+    let why = "the demo changes the global THP mode for a while and manages a program";
+    Error::from_linux(&error, why)
 }

@@ -1,19 +1,28 @@
 //! How large and how long the demo's runs are.
 
-use std::fs;
+use std::time::Duration;
 
 use super::mode::Mode;
+use crate::available;
 use crate::bytes;
 use crate::error::Error;
 
 /// Every mode runs this often; the figures are medians.
 const ROUNDS: u32 = 3;
+/// How many modes a round runs.
+const MODES: f64 = Mode::ALL.len() as f64;
 /// The largest area by default.
 const LARGEST: u64 = 1 << 30;
 /// The smallest: well past the reach of 2048 TLB entries for base pages.
 const SMALLEST: u64 = 64 << 20;
-/// Seconds that a run takes beside the timed part, per GiB: warming up, growing and checking the memory.
-const SECONDS_PER_GIB: f64 = 2.0;
+/// Seconds that a run takes beside the measured part, per GiB: warming up, growing and checking the memory.
+const SECONDS_PER_GIB: f64 = 3.0;
+/// Seconds until everything is promoted, per GiB: 512 regions of about 1.5 ms within a quarter of a core.
+const SETTLE_SECONDS_PER_GIB: f64 = 4.0;
+/// Seconds until the manager's first decisions.
+const FIRST_DECISIONS_SECONDS: f64 = 2.0;
+/// The shortest part of a run that is measured, in seconds.
+const SHORTEST_MEASURED: f64 = 1.0;
 
 /// What the demo will do.
 #[derive(Clone, Copy, Debug)]
@@ -22,8 +31,8 @@ pub(super) struct Plan {
     pub(super) size: u64,
     /// Rounds of all modes.
     pub(super) rounds: u32,
-    /// Seconds of random access in one round of all modes.
-    round_seconds: f64,
+    /// How long the program's speed is measured in each run, once it has settled.
+    pub(super) measured: Duration,
 }
 
 impl Plan {
@@ -32,7 +41,7 @@ impl Plan {
     /// # Errors
     /// [`Error::Failed`] when memory is too small.
     pub(super) fn new(size: Option<u64>, seconds: u32) -> Result<Self, Error> {
-        Self::within(available()?, size, seconds)
+        Self::within(available::bytes()?, size, seconds)
     }
 
     fn within(available: u64, size: Option<u64>, seconds: u32) -> Result<Self, Error> {
@@ -54,21 +63,18 @@ impl Plan {
                 bytes::format(available)
             )));
         }
-        let overhead = 3.0 * SECONDS_PER_GIB * gib(size);
-        let per_round = f64::from(seconds) / f64::from(ROUNDS) - overhead;
+        let per_round = f64::from(seconds) / f64::from(ROUNDS) - beside_measured(size);
+        let measured = (per_round / MODES).max(SHORTEST_MEASURED);
         Ok(Plan {
             size,
             rounds: ROUNDS,
-            round_seconds: per_round.max(3.0),
+            measured: Duration::from_secs_f64(measured),
         })
     }
 
-    /// Seconds of random access in one run. Under mega it takes a few intervals until everything is promoted.
-    pub(super) fn run_seconds(&self, mode: Mode) -> f64 {
-        match mode {
-            Mode::Base | Mode::ThpAlways => self.round_seconds * 0.2,
-            Mode::Mega => self.round_seconds * 0.6,
-        }
+    /// How long the manager has at most until everything is promoted: three times what it should need.
+    pub(super) fn longest_settle(&self) -> Duration {
+        Duration::from_secs_f64(3.0 * settle_seconds(self.size))
     }
 
     /// The most that the program can have resident in its areas.
@@ -78,25 +84,23 @@ impl Plan {
 
     /// Seconds that all of it takes, about.
     pub(super) fn total_seconds(&self) -> f64 {
-        let overhead = 3.0 * f64::from(self.rounds) * SECONDS_PER_GIB * gib(self.size);
-        self.round_seconds * f64::from(self.rounds) + overhead
+        f64::from(self.rounds) * (MODES * self.measured.as_secs_f64() + beside_measured(self.size))
     }
+}
+
+/// Seconds of a round of all modes in which nothing is measured, about.
+fn beside_measured(size: u64) -> f64 {
+    MODES * SECONDS_PER_GIB * gib(size) + settle_seconds(size)
+}
+
+/// Seconds that a run under the manager needs until everything is promoted, about.
+fn settle_seconds(size: u64) -> f64 {
+    FIRST_DECISIONS_SECONDS + SETTLE_SECONDS_PER_GIB * gib(size)
 }
 
 #[allow(clippy::cast_precision_loss)]
 fn gib(bytes: u64) -> f64 {
     bytes as f64 / f64::from(1 << 30)
-}
-
-/// `MemAvailable` in bytes.
-fn available() -> Result<u64, Error> {
-    let path = "/proc/meminfo";
-    let text = fs::read_to_string(path).map_err(|e| Error::io(format!("reading {path}"), e))?;
-    text.lines()
-        .find_map(|line| line.strip_prefix("MemAvailable:"))
-        .and_then(|rest| rest.split_whitespace().next()?.parse::<u64>().ok())
-        .map(|kib| kib.saturating_mul(1024))
-        .ok_or_else(|| Error::Failed(format!("{path} has no MemAvailable line")))
 }
 
 #[cfg(test)]

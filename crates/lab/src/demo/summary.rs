@@ -24,7 +24,7 @@ pub(super) struct Summary {
 pub(super) struct ModeSummary {
     /// Which.
     pub(super) mode: Mode,
-    /// Random updates per second over the last quarter of the run.
+    /// Random updates per second once the program has settled.
     pub(super) updates_per_second: f64,
     /// Bytes resident at the end of the run.
     pub(super) resident_bytes: f64,
@@ -84,10 +84,10 @@ impl ModeSummary {
             median(&values)
                 .ok_or_else(|| Error::Failed(format!("no run with {} was measured", mode.name())))
         };
-        let rates = of_mode.iter().map(|s| s.done.steady_operations_per_second);
+        let rates = of_mode.iter().map(|s| s.updates_per_second);
         Ok(ModeSummary {
             mode,
-            updates_per_second: median_of(&|s| s.done.steady_operations_per_second)?,
+            updates_per_second: median_of(&|s| s.updates_per_second)?,
             resident_bytes: median_of(&|s| s.done.resident_bytes as f64)?,
             huge_bytes: median_of(&|s| s.done.huge_bytes as f64)?,
             first_touch_p99_9_ns: median_of(&|s| {

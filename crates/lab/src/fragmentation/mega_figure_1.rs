@@ -156,11 +156,47 @@ pub(super) fn report(measurements: &[Measurement]) -> String {
     }
     let _ = write!(text, "{:<12}", "pages moved");
     for measurement in measurements {
-        let moved: u64 = measurement.rounds.iter().map(|round| round.migrated).sum();
-        let _ = write!(text, " {moved:>10}");
+        let _ = write!(text, " {:>10}", measurement.moved());
     }
     let _ = writeln!(text);
+    let find = |name: &str| measurements.iter().find(|m| m.policy == name);
+    if let (Some(none), Some(mega), Some(ingens)) = (find("none"), find("mega"), find("ingens")) {
+        let kept = |measurement: &Measurement| measurement.kept_per_thousand(none);
+        let _ = writeln!(
+            text,
+            "\nblocks kept free beyond those without compaction, per 1000 pages moved, over all rounds:\n\
+             MEGA {:.2}, Ingens {:.2}, ratio {:.2}",
+            kept(mega),
+            kept(ingens),
+            kept(mega) / kept(ingens)
+        );
+    }
     text
+}
+
+#[allow(clippy::cast_precision_loss)] // counts of pages and blocks, far below 2^53
+impl Measurement {
+    /// Pages migrated in all rounds.
+    fn moved(&self) -> u64 {
+        self.rounds.iter().map(|round| round.migrated).sum()
+    }
+
+    /// Free blocks at the end of each round beyond those of `none`, summed over the rounds, for 1000 pages migrated.
+    fn kept_per_thousand(&self, none: &Measurement) -> f64 {
+        let share = |measurement: &Measurement, round: &Round| {
+            percent(round.free_blocks, measurement.free_blocks_at_start) / 100.0
+        };
+        let kept: f64 = self
+            .rounds
+            .iter()
+            .zip(&none.rounds)
+            .map(|(with, without)| share(self, with) - share(none, without))
+            .sum();
+        match self.moved() {
+            0 => 0.0,
+            moved => kept * self.free_blocks_at_start as f64 * 1000.0 / moved as f64,
+        }
+    }
 }
 
 #[allow(clippy::cast_precision_loss)] // counts of blocks, far below 2^53

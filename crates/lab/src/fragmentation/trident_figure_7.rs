@@ -5,7 +5,7 @@
 //! 512 MiB a random share between 5 % and 85 % of the pages is kept, page by page at random. That leaves no
 //! whole block free, and chunks that are as unequally full as the paper's figure 6 has them.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::sync::Arc;
 
@@ -28,13 +28,16 @@ use crate::random::{Random, below};
 const ROUNDS: u64 = 3;
 /// Chunks to empty each time.
 const CHUNKS: u64 = 2;
+/// How often a chunk is tried: a page that is busy for a moment, on a slow machine for longer, keeps it from being emptied.
+const ATTEMPTS: u32 = 3;
 /// Memory with one density: 512 MiB.
 const STRETCH: usize = (512 << 20) / PAGE;
 /// Pages that one page of page table entries maps.
 const PAGES_PER_TABLE: usize = 512;
 
-/// Part of memory that is left in free blocks when memory is filled: 1 in 64, so that nothing is killed for it.
-const LEFT_OVER: u64 = 64;
+/// Part of memory that is left in free blocks when memory is filled: 1 in 48, so that nothing is killed for it. In a
+/// guest of 7 GiB the kernel keeps 1 in 70 from programs.
+const LEFT_OVER: u64 = 48;
 /// Pages touched between two looks at how much is left: 16 MiB.
 const PAGES_BETWEEN_LOOKS: usize = 4096;
 
@@ -61,7 +64,8 @@ struct Round {
 struct Chunk {
     emptied: bool,
     migrated: u64,
-    /// Pages in use of the chunk with the fewest of all that could be emptied, when this one was selected.
+    /// Pages in use of the chunk with the fewest of all that could be emptied, when this one was first selected; 0 where it
+    /// is tried again.
     least: u64,
 }
 
@@ -90,7 +94,7 @@ fn round(
         chunks: Vec::new(),
         in_vain: 0,
     };
-    let mut tried = BTreeSet::new();
+    let mut attempts = BTreeMap::new();
     while round.emptied() < CHUNKS {
         let observation = memory.observe_physical().map_err(of_linux)?;
         let goal = Goal {
@@ -104,17 +108,21 @@ fn round(
         let Some(target) = targets.iter().find(|target| target.empties) else {
             break;
         };
-        if !tried.insert(target.first_pfn) {
+        let attempt = attempts.entry(target.first_pfn).or_insert(0);
+        *attempt += 1;
+        if *attempt > ATTEMPTS {
             break; // it could not be emptied before, and nothing better is left
         }
-        let least = occupancy(&observation)
-            .first()
-            .map_or(0, |&pages| u64::from(pages));
+        // A chunk that is tried again is still that of the first choice.
+        let least = match *attempt {
+            1 => occupancy(&observation).first().copied().unwrap_or(0),
+            _ => 0,
+        };
         for report in memory.empty(&[*target]).map_err(of_linux)? {
             round.chunks.push(Chunk {
                 emptied: report.stopped.is_free(),
                 migrated: report.counts.migrated,
-                least,
+                least: u64::from(least),
             });
         }
         contents.read_all()?;
@@ -264,7 +272,8 @@ fn compare(smart: &Measurement, sequential: &Measurement) -> String {
     let fewer = |than: f64| (1.0 - than / moved(sequential).max(1.0)) * 100.0;
     let above = |optimum: f64| (smart.total(Round::migrated) / optimum.max(1.0) - 1.0) * 100.0;
     let at_choice = above(smart.total(Round::least));
-    let all = smart.rounds.iter().all(|round| round.emptied() == CHUNKS);
+    let emptied: u64 = smart.rounds.iter().map(Round::emptied).sum();
+    let wanted = CHUNKS * smart.rounds.len() as u64;
     format!(
         "\nsmart compaction moves {:.0} % fewer pages per chunk than sequential; in sequential's own memory the least \
          occupied\nchunks had {:.0} % fewer than it moved. Smart compaction moved {at_choice:.1} % more than the least \
@@ -272,10 +281,12 @@ fn compare(smart: &Measurement, sequential: &Measurement) -> String {
          start: the kernel puts some of what\nis moved into the chunks that come next\n",
         fewer(moved(smart)),
         fewer(sequential.per_chunk(Round::least)),
-        if at_choice <= 5.0 && all {
-            "met"
+        if at_choice > 5.0 {
+            "NOT MET".to_owned()
+        } else if emptied < wanted {
+            format!("NOT MET: only {emptied} of {wanted} chunks were emptied")
         } else {
-            "NOT MET"
+            "met".to_owned()
         },
         above(smart.total(Round::least_at_start)),
     )

@@ -1,8 +1,8 @@
 //! `churn`: pieces of memory mapped, filled, checked and unmapped again and again, so that mappings vanish
 //! under whoever looks at them.
 
-use super::Common;
-use super::access::{map, sum, sum_of_touched, touch};
+use super::access::{advise, map, sum, sum_of_touched, touch};
+use super::arguments::Common;
 use super::report::{Done, Reporter};
 use super::stop::Stop;
 use crate::error::Error;
@@ -26,16 +26,16 @@ pub(super) fn run(
     let most = (common.size() / PIECES).max(HUGE_PAGE);
     let mut pieces = Vec::with_capacity(PIECES);
     for _ in 0..PIECES {
-        pieces.push(piece(&mut random, most)?);
+        pieces.push(piece(&mut random, most, common)?);
     }
     // No area is told: none lasts.
     reporter.ready(Vec::new())?;
     stop.start();
     let (mut operations, mut wrong) = (0, 0_u64);
-    while !stop.reached() {
+    while operations == 0 || !stop.reached() {
         let slot = below(random.word(), PIECES);
         wrong += u64::from(!pieces[slot].is_right());
-        pieces[slot] = piece(&mut random, most)?;
+        pieces[slot] = piece(&mut random, most, common)?;
         operations += 1;
     }
     let done = Done::new(stop.elapsed(), operations)?;
@@ -46,10 +46,11 @@ pub(super) fn run(
     Ok(done.checked(wrong, 0))
 }
 
-fn piece(random: &mut Random, most: usize) -> Result<Piece, Error> {
+fn piece(random: &mut Random, most: usize, common: &Common) -> Result<Piece, Error> {
     let mut area = map(1 + below(random.word(), most))?;
     let seed = random.word();
     touch(&mut area, 1, seed);
+    advise(&area, common)?;
     Ok(Piece { area, seed })
 }
 

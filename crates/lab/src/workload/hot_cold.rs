@@ -1,7 +1,7 @@
 //! `hot-cold`: one mapping, fully mapped; the first half of its regions is hot, the second half cold.
 
-use super::Common;
-use super::access::{half, map, pages, sum, sum_of_touched, sweep, touch};
+use super::access::{advise, half, map, pages, sum, sum_of_touched, sweep, touch};
+use super::arguments::Common;
 use super::report::{Accessed, AreaReport, Done, Reporter};
 use super::stop::Stop;
 use crate::error::Error;
@@ -27,9 +27,10 @@ pub(super) fn run(
         let start = area.start() + hot as u64;
         areas.push(part("cold", start, area.bytes() - hot, Accessed::None));
     }
+    advise(&area, common)?;
     reporter.ready(areas)?;
     stop.start();
-    let passes = sweep(&mut area, hot, stop);
+    let passes = sweep(&mut area, hot, stop)?;
     let done = Done::new(stop.elapsed(), passes * pages(hot))?;
     Ok(done.checked(sum(&area), sum_of_touched(&area, 1, common.seed)))
 }

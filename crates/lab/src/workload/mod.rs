@@ -1,27 +1,51 @@
 //! `mega workload`: programs with known behaviour, which say what they do.
 //!
 //! With `--json` each prints JSON lines on standard output: first `ready` once its memory is as it says
-//! ([`report::Ready`]), at the end `done` ([`report::Done`]).
+//! ([`report::Ready`]), at the end `done` ([`report::Done`]), and in between `resting` each time that it was told to rest
+//! ([`report::Resting`]).
 
 mod access;
+mod arguments;
+mod btree;
+mod bursts;
+mod chase;
+mod chunks;
 mod churn;
+mod cross_sections;
+mod cycle;
+mod first_touch;
 mod fork;
+mod fragment;
+mod graph;
+mod graph_bfs;
 mod grow;
+mod hash_join;
 mod hot_cold;
+mod look_ups;
+mod matrix;
 mod mixed;
+mod objects;
+mod orders;
+pub(crate) mod pin;
+mod probe;
 mod random;
+pub mod rates;
 pub mod report;
+mod search;
+mod slices;
 mod small;
 mod sparse;
 mod stop;
+mod stride;
+mod xs_lookup;
 mod zeros;
 
 use std::process::ExitCode;
 
 use clap::Subcommand;
 
-use crate::bytes;
 use crate::error::Error;
+use arguments::{Common, Growth, Parallel};
 use report::{Done, Reporter};
 use stop::Stop;
 
@@ -36,7 +60,26 @@ pub struct Args {
 #[derive(Clone, Debug, Subcommand)]
 enum Workload {
     /// Updates random words all over its memory; the sum of all words shows whether any was lost
-    Random(Common),
+    #[command(visible_alias = "gups")]
+    Random(Parallel),
+    /// Follows one random cycle through all cache lines of its memory
+    Chase(Parallel),
+    /// Looks up random keys in a B+-tree that fills its memory
+    Btree(Parallel),
+    /// Searches a random graph breadth first, from one random root after the other
+    GraphBfs(Parallel),
+    /// Probes a hash table built from one relation with the tuples of another
+    HashJoin(Parallel),
+    /// Looks up cross sections of materials at random energies
+    XsLookup(Parallel),
+    /// Visits its memory in steps of 32 KiB
+    Stride(Common),
+    /// Touches all of its memory in pieces, then uses one piece in six at random
+    Chunks(Common),
+    /// Maps, writes, reads and frees all of its memory again and again
+    Cycle(Common),
+    /// Multiplies matrices that stay in the cache
+    Matrix(Common),
     /// Touches one page in eight once, never again, then idles
     Sparse(Common),
     /// Uses every page of the first half of its memory again and again, the second half only once
@@ -44,92 +87,107 @@ enum Workload {
     /// Asks for huge pages and leaves three in four of their base pages zero
     Zeros(Common),
     /// Touches page by page and times each first touch
-    Grow(Common),
+    Grow {
+        #[command(flatten)]
+        common: Common,
+        #[command(flatten)]
+        growth: Growth,
+    },
     /// Updates random words of memory within the TLB's reach
     Small(Common),
     /// Maps, fills, checks and unmaps pieces of memory again and again
     Churn(Common),
     /// Grows as `grow`, touches another area of the same size as `sparse`, then works as `random`
     Mixed(Common),
+    /// Works as `random` while another thread times mapping and unmapping memory
+    Probe(Common),
     /// Starts children that each work as `random` on a part of the memory
     Fork {
         #[command(flatten)]
         common: Common,
-        /// Number of children
-        #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=64))]
-        children: u32,
+        #[command(flatten)]
+        family: fork::Family,
     },
-}
-
-/// What every workload is told.
-#[derive(Clone, Debug, clap::Args)]
-struct Common {
-    /// Bytes of memory, rounded up to whole huge pages [default: 256MiB; 4MiB for `small`]
-    #[arg(long, value_name = "BYTES", value_parser = size)]
-    size: Option<usize>,
-    /// Seconds to run, after its memory is touched [default: 10 without --until-eof]
-    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
-    seconds: Option<f64>,
-    /// Run until standard input ends
-    #[arg(long)]
-    until_eof: bool,
-    /// Where the random sequence starts
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    seed: u64,
-    /// Print JSON lines
-    #[arg(long)]
-    json: bool,
-    /// Take base pages only, whatever the machine's THP mode (`prctl(PR_SET_THP_DISABLE)`)
-    #[arg(long)]
-    no_huge_pages: bool,
-}
-
-impl Common {
-    fn size_or(&self, default: usize) -> usize {
-        self.size.unwrap_or(default)
-    }
-
-    fn size(&self) -> usize {
-        self.size_or(256 << 20)
-    }
+    /// Fragments physical memory and holds what it keeps until its end
+    Fragment {
+        #[command(flatten)]
+        common: Common,
+        #[command(flatten)]
+        how: fragment::How,
+    },
 }
 
 /// Runs the workload; fails when its memory does not hold at the end what it wrote there.
 ///
 /// # Errors
-/// When memory cannot be mapped, standard output cannot be written, or data was lost.
+/// When memory cannot be mapped, standard output cannot be written, standard input says something that is not understood,
+/// or data was lost.
 pub fn run(args: &Args) -> Result<ExitCode, Error> {
-    let (common, name) = match &args.workload {
-        Workload::Random(common) => (common, "random"),
-        Workload::Sparse(common) => (common, "sparse"),
-        Workload::HotCold(common) => (common, "hot-cold"),
-        Workload::Zeros(common) => (common, "zeros"),
-        Workload::Grow(common) => (common, "grow"),
-        Workload::Small(common) => (common, "small"),
-        Workload::Churn(common) => (common, "churn"),
-        Workload::Mixed(common) => (common, "mixed"),
-        Workload::Fork { common, .. } => (common, "fork"),
-    };
+    let (common, name) = args.workload.common_and_name();
     if common.no_huge_pages {
         rustix::thread::disable_transparent_huge_pages(true)
             .map_err(|e| Error::io("disabling huge pages for this process by prctl", e))?;
     }
+    if common.pin {
+        pin::keep_to_last()?;
+    }
     let mut reporter = Reporter::new(name, common.seed, common.json);
     let mut stop = Stop::new(common.seconds, common.until_eof);
-    let done = match &args.workload {
-        Workload::Random(common) => random::run(common, &mut reporter, &mut stop),
-        Workload::Sparse(common) => sparse::run(common, &mut reporter, &mut stop),
-        Workload::HotCold(common) => hot_cold::run(common, &mut reporter, &mut stop),
-        Workload::Zeros(common) => zeros::run(common, &mut reporter, &mut stop),
-        Workload::Grow(common) => grow::run(common, &mut reporter, &mut stop),
-        Workload::Small(common) => small::run(common, &mut reporter, &mut stop),
-        Workload::Churn(common) => churn::run(common, &mut reporter, &mut stop),
-        Workload::Mixed(common) => mixed::run(common, &mut reporter, &mut stop),
-        Workload::Fork { common, children } => {
-            fork::run(common, *children, &mut reporter, &mut stop)
-        }
-    }?;
+    let done = args.workload.run(&mut reporter, &mut stop)?;
+    stop.check()?;
     finish(&mut reporter, done)
+}
+
+impl Workload {
+    fn common_and_name(&self) -> (&Common, &'static str) {
+        match self {
+            Workload::Random(parallel) => (&parallel.common, "random"),
+            Workload::Chase(parallel) => (&parallel.common, "chase"),
+            Workload::Btree(parallel) => (&parallel.common, "btree"),
+            Workload::GraphBfs(parallel) => (&parallel.common, "graph-bfs"),
+            Workload::HashJoin(parallel) => (&parallel.common, "hash-join"),
+            Workload::XsLookup(parallel) => (&parallel.common, "xs-lookup"),
+            Workload::Stride(common) => (common, "stride"),
+            Workload::Chunks(common) => (common, "chunks"),
+            Workload::Cycle(common) => (common, "cycle"),
+            Workload::Matrix(common) => (common, "matrix"),
+            Workload::Sparse(common) => (common, "sparse"),
+            Workload::HotCold(common) => (common, "hot-cold"),
+            Workload::Zeros(common) => (common, "zeros"),
+            Workload::Grow { common, .. } => (common, "grow"),
+            Workload::Small(common) => (common, "small"),
+            Workload::Churn(common) => (common, "churn"),
+            Workload::Mixed(common) => (common, "mixed"),
+            Workload::Fork { common, .. } => (common, "fork"),
+            Workload::Fragment { common, .. } => (common, "fragment"),
+            Workload::Probe(common) => (common, "probe"),
+        }
+    }
+
+    fn run(&self, reporter: &mut Reporter, stop: &mut Stop) -> Result<Done, Error> {
+        match self {
+            Workload::Random(parallel) => random::run(parallel, reporter, stop),
+            Workload::Chase(parallel) => chase::run(parallel, reporter, stop),
+            Workload::Btree(parallel) => btree::run(parallel, reporter, stop),
+            Workload::GraphBfs(parallel) => graph_bfs::run(parallel, reporter, stop),
+            Workload::HashJoin(parallel) => hash_join::run(parallel, reporter, stop),
+            Workload::XsLookup(parallel) => xs_lookup::run(parallel, reporter, stop),
+            Workload::Stride(common) => stride::run(common, reporter, stop),
+            Workload::Chunks(common) => chunks::run(common, reporter, stop),
+            Workload::Cycle(common) => cycle::run(common, reporter, stop),
+            Workload::Matrix(common) => matrix::run(common, reporter, stop),
+            Workload::Sparse(common) => sparse::run(common, reporter, stop),
+            Workload::HotCold(common) => hot_cold::run(common, reporter, stop),
+            Workload::Zeros(common) => zeros::run(common, reporter, stop),
+            Workload::Small(common) => small::run(common, reporter, stop),
+            Workload::Churn(common) => churn::run(common, reporter, stop),
+            Workload::Mixed(common) => mixed::run(common, reporter, stop),
+            Workload::Grow { common, growth } => grow::run(common, growth, reporter, stop),
+            Workload::Fork { common, family } => fork::run(common, family, reporter, stop),
+            Workload::Fragment { common, how } => fragment::run(common, how, reporter, stop),
+            Workload::Probe(common) => probe::run(common, reporter, stop),
+        }
+    }
 }
 
 fn finish(reporter: &mut Reporter, done: Done) -> Result<ExitCode, Error> {
@@ -141,22 +199,4 @@ fn finish(reporter: &mut Reporter, done: Done) -> Result<ExitCode, Error> {
     Err(Error::Failed(
         "the memory does not hold what was written there: data was lost".into(),
     ))
-}
-
-fn size(text: &str) -> Result<usize, String> {
-    let bytes = bytes::parse(text)?;
-    if bytes == 0 {
-        return Err("a workload needs at least one byte of memory".into());
-    }
-    usize::try_from(bytes).map_err(|e| e.to_string())
-}
-
-fn seconds(text: &str) -> Result<f64, String> {
-    let day = 86_400.0;
-    match text.parse::<f64>() {
-        Ok(seconds) if (0.0..=day).contains(&seconds) => Ok(seconds),
-        _ => Err(format!(
-            "`{text}` is not a number of seconds from 0 to {day}"
-        )),
-    }
 }

@@ -1,11 +1,13 @@
-//! What a workload says about itself: two JSON lines, or two lines of text.
+//! What a workload says about itself: JSON lines, or lines of text. Two, and one for each rest.
 
-use std::io::Write;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::sync::mpsc::Sender;
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
+use super::rates::{Rates, rate};
 use crate::bytes;
 use crate::error::Error;
 use crate::mapping::Area;
@@ -68,10 +70,17 @@ pub struct Ready {
     pub areas: Vec<AreaReport>,
 }
 
-/// Time of first touches of base pages, in nanoseconds.
+/// It has done its last slice for now, and rests until it is told to work or to end.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Resting {
+    /// Seconds since `ready`: stretches of work that begin later were done after this rest.
+    pub seconds: f64,
+}
+
+/// Times of many like things, such as first touches of base pages, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FirstTouch {
-    /// Touches timed.
+    /// How many were timed.
     pub count: u64,
     /// Median.
     pub p50_ns: u64,
@@ -104,19 +113,30 @@ impl FirstTouch {
     }
 }
 
+/// What several threads came to over the same memory.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct AllThreads {
+    /// How many.
+    pub threads: usize,
+    /// Of all of them together, in each slice of the run that was theirs.
+    pub operations_per_second_over_time: Rates,
+}
+
 /// The timed run is over.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Done {
     /// Seconds from `ready` to the end of the run.
     pub seconds: f64,
-    /// Updates, passes or whatever the workload counts.
+    /// Updates, passes or whatever the workload counts; where one thread and several took turns, those of the one.
     pub operations: u64,
     /// Over the whole run.
     pub operations_per_second: f64,
     /// Over its last quarter.
     pub steady_operations_per_second: f64,
-    /// Operations per second in each tenth of a second or longer, in order.
-    pub operations_per_second_over_time: Vec<(f64, f64)>,
+    /// In each twentieth of a second or longer.
+    pub operations_per_second_over_time: Rates,
+    /// What several threads came to, where they took turns with one.
+    pub all_threads: Option<AllThreads>,
     /// A sum over all words and where they stand, as 16 hexadecimal digits.
     pub checksum: String,
     /// Whether the memory holds what was written there.
@@ -127,6 +147,8 @@ pub struct Done {
     pub huge_bytes: u64,
     /// Time of first touches, where they were timed.
     pub first_touch: Option<FirstTouch>,
+    /// Time of mapping and unmapping memory beside the work, where it was taken.
+    pub map_time: Option<FirstTouch>,
 }
 
 impl Done {
@@ -149,21 +171,49 @@ impl Done {
         })
     }
 
-    /// The same, with the checksum found and whether it is the one expected.
+    /// Operations per second over the last `span` of the run, in whole entries of
+    /// `operations_per_second_over_time`; of the last one where `span` is shorter, of the whole run where there is none.
+    #[must_use]
+    pub fn rate_over_last(&self, span: Duration) -> f64 {
+        self.rate_since(self.seconds - span.as_secs_f64())
+    }
+
+    /// The same of all threads together; `None` where one worked alone.
+    #[must_use]
+    pub fn all_threads_rate_over_last(&self, span: Duration) -> Option<f64> {
+        self.all_threads_rate_since(self.seconds - span.as_secs_f64())
+    }
+
+    /// Operations per second over the entries of `operations_per_second_over_time` that begin `from` seconds after `ready`
+    /// or later; of the last one where none does, of the whole run where there is none.
+    #[must_use]
+    pub fn rate_since(&self, from: f64) -> f64 {
+        self.operations_per_second_over_time
+            .since(from)
+            .unwrap_or(self.operations_per_second)
+    }
+
+    /// The same of all threads together; `None` where one worked alone.
+    #[must_use]
+    pub fn all_threads_rate_since(&self, from: f64) -> Option<f64> {
+        self.all_threads
+            .as_ref()?
+            .operations_per_second_over_time
+            .since(from)
+    }
+
+    /// This, with the checksum found and whether it is the one expected.
     pub(super) fn checked(mut self, found: u64, expected: u64) -> Self {
         self.checksum = format!("{found:016x}");
-        self.verified = found == expected;
+        self.verified &= found == expected;
         self
     }
-}
 
-/// Operations per second; 0 for no time at all.
-#[allow(clippy::cast_precision_loss)]
-pub(super) fn rate(operations: u64, elapsed: Duration) -> f64 {
-    if elapsed.is_zero() {
-        return 0.0;
+    /// This, with whether the results were right besides.
+    pub(super) fn and(mut self, right: bool) -> Self {
+        self.verified &= right;
+        self
     }
-    operations as f64 / elapsed.as_secs_f64()
 }
 
 /// One line of a workload's standard output.
@@ -172,8 +222,22 @@ pub(super) fn rate(operations: u64, elapsed: Duration) -> f64 {
 pub enum Event {
     /// The first.
     Ready(Ready),
+    /// Any number of times in between, where it is told to rest.
+    Resting(Resting),
     /// The last.
     Done(Done),
+}
+
+/// Sends on the events that a program prints, as far as they are understood, until its output ends or nobody listens.
+pub(crate) fn forward_events(output: impl Read, events: &Sender<Event>) {
+    for line in BufReader::new(output).lines().map_while(Result::ok) {
+        let Ok(event) = serde_json::from_str(&line) else {
+            continue;
+        };
+        if events.send(event).is_err() {
+            return;
+        }
+    }
 }
 
 /// Prints a workload's events.
@@ -202,6 +266,13 @@ impl Reporter {
         };
         let text = ready_text(&ready);
         self.print(&Event::Ready(ready), &text)
+    }
+
+    /// Says that it rests from now on, so long after `ready`.
+    pub(super) fn resting(&self, elapsed: Duration) -> Result<(), Error> {
+        let seconds = elapsed.as_secs_f64();
+        let text = format!("resting, {seconds:.2} s after it was ready");
+        self.print(&Event::Resting(Resting { seconds }), &text)
     }
 
     /// Says what the run came to.
@@ -250,6 +321,13 @@ fn done_text(done: &Done) -> String {
         bytes::format(done.huge_bytes),
         if done.verified { "right" } else { "WRONG" },
     );
+    let all = Duration::from_secs_f64(done.seconds);
+    if let (Some(threads), Some(rate)) = (&done.all_threads, done.all_threads_rate_over_last(all)) {
+        text.push_str(&format!(
+            "; {rate:.0} a second in {} threads",
+            threads.threads
+        ));
+    }
     if let Some(touch) = done.first_touch {
         text.push_str(&format!(
             "; first touch {} ns median, {} ns at 99.9 %, {} ns at most",

@@ -1,8 +1,9 @@
 //! `small`: as `random`, within the TLB's reach, so that huge pages gain it nothing.
 
+use super::arguments::Common;
+use super::random;
 use super::report::{Done, Reporter};
 use super::stop::Stop;
-use super::{Common, random};
 use crate::error::Error;
 
 /// 1024 base pages: fewer than the second-level TLB of any x86-64 server CPU since 2013 holds (1024 in
@@ -14,5 +15,5 @@ pub(super) fn run(
     reporter: &mut Reporter,
     stop: &mut Stop,
 ) -> Result<Done, Error> {
-    random::run_over(common.size_or(SIZE), common, reporter, stop)
+    random::run_over(common.size_or(SIZE), common, 1, reporter, stop)
 }

@@ -1,7 +1,7 @@
 //! `sparse`: one page in eight touched once, never again; huge pages would be eight times its memory.
 
-use super::Common;
-use super::access::{SPARSE, map, sum_of_touched, touch};
+use super::access::{SPARSE, advise, map, sum_of_touched, touch};
+use super::arguments::Common;
 use super::report::{Accessed, AreaReport, Done, Reporter};
 use super::stop::Stop;
 use crate::error::Error;
@@ -13,6 +13,7 @@ pub(super) fn run(
 ) -> Result<Done, Error> {
     let mut area = map(common.size())?;
     let touched = touch(&mut area, SPARSE, common.seed);
+    advise(&area, common)?;
     reporter.ready(vec![AreaReport::new(
         "sparse",
         &area,

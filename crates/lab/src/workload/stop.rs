@@ -1,10 +1,11 @@
-//! When a workload ends: after a time, or when standard input ends, whichever comes first.
+//! When a workload ends: after a time, or when standard input ends, whichever comes first; and when it rests before.
 
-use std::io::Read;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
+
+use super::orders::{Orders, Rest};
+use crate::error::Error;
 
 /// Seconds to run where nothing else ends the run.
 const DEFAULT_SECONDS: f64 = 10.0;
@@ -15,7 +16,7 @@ const LOOK: Duration = Duration::from_millis(20);
 pub(super) struct Stop {
     time: Option<Duration>,
     started: Instant,
-    ended_input: Arc<AtomicBool>,
+    orders: Arc<Orders>,
 }
 
 impl Stop {
@@ -23,18 +24,15 @@ impl Stop {
     /// asked for.
     pub(super) fn new(seconds: Option<f64>, until_eof: bool) -> Self {
         let seconds = seconds.or((!until_eof).then_some(DEFAULT_SECONDS));
-        let ended_input = Arc::new(AtomicBool::new(false));
+        let orders = Arc::new(Orders::new());
         if until_eof {
-            let ended = Arc::clone(&ended_input);
-            thread::spawn(move || {
-                wait_for_eof();
-                ended.store(true, Ordering::Relaxed);
-            });
+            let orders = Arc::clone(&orders);
+            thread::spawn(move || orders.obey(std::io::stdin().lock()));
         }
         Stop {
             time: seconds.map(Duration::from_secs_f64),
             started: Instant::now(),
-            ended_input,
+            orders,
         }
     }
 
@@ -50,8 +48,28 @@ impl Stop {
 
     /// Whether the run is over.
     pub(super) fn reached(&self) -> bool {
-        self.ended_input.load(Ordering::Relaxed)
-            || self.time.is_some_and(|time| self.elapsed() >= time)
+        self.orders.are_to_end() || self.time.is_some_and(|time| self.elapsed() >= time)
+    }
+
+    /// When a slice that starts now ends: after `longest`, or less where the run would have fewer than `least` of them,
+    /// and no later than the run.
+    pub(super) fn slice_end(&self, longest: Duration, least: u32) -> Instant {
+        let now = Instant::now();
+        match self.time {
+            Some(time) => (now + longest.min(time / least)).min(self.started + time),
+            None => now + longest,
+        }
+    }
+
+    /// The rest that the run is to take now, if any.
+    pub(super) fn to_rest(&self) -> Option<Rest> {
+        self.orders.rest()
+    }
+
+    /// Sleeps until the run is to go on after a rest, or is over.
+    pub(super) fn rest(&self, rest: Rest) {
+        self.orders
+            .wait_for_work(rest, self.time.map(|time| self.started + time));
     }
 
     /// Sleeps until the run is over.
@@ -60,11 +78,12 @@ impl Stop {
             thread::sleep(LOOK);
         }
     }
-}
 
-/// Reads standard input away until it ends; one that cannot be read has ended.
-fn wait_for_eof() {
-    let mut input = std::io::stdin().lock();
-    let mut buffer = [0; 64];
-    while matches!(input.read(&mut buffer), Ok(read) if read > 0) {}
+    /// Whether the run ended as it should.
+    ///
+    /// # Errors
+    /// When standard input said something that is not understood.
+    pub(super) fn check(&self) -> Result<(), Error> {
+        self.orders.check()
+    }
 }

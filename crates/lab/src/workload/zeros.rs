@@ -1,7 +1,7 @@
 //! `zeros`: huge pages by `MADV_HUGEPAGE` of which one base page in four is written: three quarters bloat.
 
-use super::Common;
 use super::access::{NOT_ZERO, map, sum, sum_of_touched, touch};
+use super::arguments::Common;
 use super::report::{Accessed, AreaReport, Done, Reporter};
 use super::stop::Stop;
 use crate::error::Error;

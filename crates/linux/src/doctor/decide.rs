@@ -25,6 +25,7 @@ pub(super) fn features(probes: &Probes, choice: &Choice) -> Vec<Feature> {
         fault_control(probes),
         read_memory(probes),
         cgroups(probes),
+        hzmem(probes),
     ]);
     features
 }
@@ -330,6 +331,25 @@ fn cgroups(probes: &Probes) -> Feature {
         needed_for: "selecting processes by cgroup",
         cost_if_missing: "selections by cgroup match nothing",
         remedy: "mount cgroup2, or boot with systemd.unified_cgroup_hierarchy=1",
+        required: false,
+    }
+}
+
+fn hzmem(probes: &Probes) -> Feature {
+    let (state, seen) = match &probes.hzmem {
+        Ok(bytes) => (
+            State::Available,
+            format!("it is loaded, with {} MiB of memory", bytes >> 20),
+        ),
+        Err(error) => (State::Missing, error.to_string()),
+    };
+    Feature {
+        name: "hzmem",
+        state,
+        seen,
+        needed_for: "`mega hz`: huge pages that are compressed when they are cold",
+        cost_if_missing: "nothing, for programs that mega manages",
+        remedy: "build its kernel module and load it: `make -C kernel/hzmem`, `modprobe lz4_compress`, `insmod kernel/hzmem/hzmem.ko`",
         required: false,
     }
 }

@@ -7,6 +7,7 @@ use mega_core::BASE_PAGE_SIZE;
 
 use super::experiment::{self, Experiment};
 use crate::Error;
+use crate::hzmem;
 use crate::kernel::{Kernel, PagemapScan, category};
 use crate::thp_mode::{self, ThpMode};
 
@@ -43,6 +44,8 @@ pub(super) struct Probes {
     /// Yama's restriction on reading other processes' memory, 0 to 3; `None` without Yama.
     pub(super) ptrace_scope: Option<u8>,
     pub(super) unified_cgroups: bool,
+    /// hzmem's memory in bytes; an error where its module is not loaded, or cannot be asked.
+    pub(super) hzmem: Result<u64, Error>,
 }
 
 impl Probes {
@@ -71,6 +74,7 @@ pub(super) fn look(kernel: &dyn Kernel) -> Probes {
                 text.split(|&byte| byte == b'\n')
                     .any(|line| line.starts_with(b"0::"))
             }),
+        hzmem: hzmem::read_ranges(kernel).map(|ranges| ranges.iter().map(|range| range.size).sum()),
     }
 }
 

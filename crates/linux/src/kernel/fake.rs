@@ -1,7 +1,7 @@
 //! A scripted kernel for tests: processes, mappings and regions in memory, the rules of collapse and split as the
 //! real one has them, and the ways in which it refuses.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ffi::OsString;
 use std::fmt::Write;
 use std::io;
@@ -308,7 +308,22 @@ impl Kernel for FakeKernel {
                 .keys()
                 .map(|pid| pid.to_string().into())
                 .collect()),
-            _ => Err(errno(libc::ENOENT)),
+            _ => {
+                // A folder is what lies in it.
+                let state = self.state();
+                let below = state.files.keys().filter_map(|file| {
+                    file.strip_prefix(path)
+                        .ok()?
+                        .iter()
+                        .next()
+                        .map(OsString::from)
+                });
+                let names: BTreeSet<OsString> = below.collect();
+                match names.is_empty() {
+                    true => Err(errno(libc::ENOENT)),
+                    false => Ok(names.into_iter().collect()),
+                }
+            }
         }
     }
 

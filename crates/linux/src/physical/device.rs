@@ -132,6 +132,14 @@ pub(super) fn refused(attempt: &str, source: io::Error) -> Error {
     if source.raw_os_error() == Some(libc::EPERM) {
         return not_permitted();
     }
+    let source = if source.raw_os_error() == Some(libc::EBUSY) {
+        io::Error::new(
+            io::ErrorKind::ResourceBusy,
+            "memory is being taken offline; try again when that has ended",
+        )
+    } else {
+        source
+    };
     Error::Io {
         attempt: format!("{attempt} through {}", interface::DEVICE),
         source,

@@ -8,6 +8,7 @@ pub mod buddyinfo;
 pub mod device;
 pub mod interface;
 mod ioctl;
+pub mod iomem;
 mod module_blocks;
 pub mod page_flags;
 pub mod pagetypeinfo;
@@ -20,7 +21,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mega_core::compaction::{
-    Block, BlockObservation, Compactor, Emptied, MigrationCounts, PAGES_PER_BLOCK,
+    Block, BlockObservation, Compactor, Emptied, MemoryBlock, MigrationCounts, PAGES_PER_BLOCK,
     PhysicalObservation, Stopped, Target, Unit, ZoneObservation,
 };
 use serde::Serialize;
@@ -105,6 +106,36 @@ impl PhysicalMemory {
         progress: &mut dyn FnMut(u64, u64),
     ) -> Result<PhysicalObservation, Error> {
         self.look(false, progress)
+    }
+
+    /// Empties a memory block, huge pages in it too, in pieces of at most a chunk; stops at the first piece that cannot
+    /// be emptied.
+    ///
+    /// # Errors
+    /// [`Error::Missing`] without the module; [`Error::Io`].
+    pub fn empty_memory_block(
+        &mut self,
+        block: &MemoryBlock,
+    ) -> Result<(Stopped, MigrationCounts), Error> {
+        let dry_run = self.kernel.is_read_only();
+        let Reader::Module(device) = &mut self.reader else {
+            return Err(device::missing());
+        };
+        let order = block.pages.ilog2().min(Unit::Chunk.order().into());
+        let mut stopped = Stopped::AlreadyFree;
+        let mut counts = MigrationCounts::default();
+        for piece in 0..block.pages >> order {
+            let frame = block.first_pfn + (piece << order);
+            let (how, moved, _) = compact(device.as_mut(), frame, order, true, dry_run)?;
+            counts.add(&moved);
+            if how != Stopped::AlreadyFree {
+                stopped = how;
+            }
+            if !how.is_free() && how != Stopped::Would {
+                break;
+            }
+        }
+        Ok((stopped, counts))
     }
 
     fn look(
@@ -219,18 +250,38 @@ impl Compactor for PhysicalMemory {
 }
 
 fn empty_one(device: &mut dyn Device, target: &Target, dry_run: bool) -> Result<Emptied, Error> {
+    // A chunk is worth the huge pages that are moved for it.
+    let move_huge = target.unit == Unit::Chunk;
+    let order = target.unit.order();
+    let (stopped, counts, took) =
+        compact(device, target.first_pfn, order.into(), move_huge, dry_run)?;
+    Ok(Emptied {
+        target: *target,
+        stopped,
+        counts,
+        took,
+    })
+}
+
+/// Empties 2^`order` frames from `frame` on.
+fn compact(
+    device: &mut dyn Device,
+    frame: u64,
+    order: u32,
+    move_huge: bool,
+    dry_run: bool,
+) -> Result<(Stopped, MigrationCounts, Duration), Error> {
     let mut flags = 0;
     if dry_run {
         flags |= interface::COMPACT_DRY_RUN;
     }
-    if target.unit == Unit::Chunk {
-        // A chunk is worth the huge pages that are moved for it.
+    if move_huge {
         flags |= interface::COMPACT_MOVE_HUGE;
     }
     let mut request = interface::Compact {
         flags,
-        frame: target.first_pfn,
-        order: target.unit.order().into(),
+        frame,
+        order,
         ..interface::Compact::default()
     };
     let stopped = match device.compact(&mut request) {
@@ -242,17 +293,13 @@ fn empty_one(device: &mut dyn Device, target: &Target, dry_run: bool) -> Result<
             _ => return Err(device::refused("empty a block", error)),
         },
     };
-    Ok(Emptied {
-        target: *target,
-        stopped,
-        counts: MigrationCounts {
-            scanned: request.scanned,
-            isolated: request.isolated,
-            migrated: request.migrated,
-            failed: request.failed,
-        },
-        took: Duration::from_nanos(request.nanoseconds),
-    })
+    let counts = MigrationCounts {
+        scanned: request.scanned,
+        isolated: request.isolated,
+        migrated: request.migrated,
+        failed: request.failed,
+    };
+    Ok((stopped, counts, Duration::from_nanos(request.nanoseconds)))
 }
 
 fn stopped(stop: u32) -> Result<Stopped, Error> {

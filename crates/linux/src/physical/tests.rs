@@ -138,6 +138,46 @@ fn a_dry_run_asks_the_module_to_look_only() {
     );
 }
 
+/// What came of emptying a memory block of `pages` pages, and which frames the module was asked for, in which orders.
+fn empty_memory_block(pages: u64, answers: &[u32]) -> (Stopped, u64, Vec<(u64, u32, u32)>) {
+    let asked = Arc::default();
+    let device = Scripted {
+        answers: answers.iter().copied().map(Ok).collect(),
+        asked: Arc::clone(&asked),
+        ..Scripted::default()
+    };
+    let mut memory = PhysicalMemory::with_device(Arc::new(LiveKernel), Box::new(device));
+    let block = MemoryBlock {
+        first_pfn: 2 * pages,
+        pages,
+        node: 0,
+        movable: 5,
+    };
+    let (stopped, counts) = memory.empty_memory_block(&block).expect("it answers");
+    let asked = asked.lock().expect("nobody panicked").clone();
+    (stopped, counts.migrated, asked)
+}
+
+#[test]
+fn a_memory_block_is_emptied_whole_or_in_chunks_until_one_stays() {
+    let huge = interface::COMPACT_MOVE_HUGE;
+    let (emptied, already_free, pinned) = (0, 1, 3);
+    assert_eq!(
+        empty_memory_block(1 << 15, &[emptied]),
+        (Stopped::Emptied, 100, vec![(1 << 16, 15, huge)])
+    );
+    let first = (1 << 20, 18, huge);
+    let second = ((1 << 20) + (1 << 18), 18, huge);
+    assert_eq!(
+        empty_memory_block(1 << 19, &[emptied, already_free]),
+        (Stopped::Emptied, 200, vec![first, second])
+    );
+    assert_eq!(
+        empty_memory_block(1 << 19, &[pinned]),
+        (Stopped::Pinned, 100, vec![first])
+    );
+}
+
 #[test]
 fn blocks_are_read_in_batches_and_the_first_look_knows_no_age() {
     let old = interface::Block {

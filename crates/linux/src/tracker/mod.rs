@@ -19,7 +19,7 @@ mod module;
 mod open;
 mod own_memory;
 mod page_idle;
-mod pagemap;
+pub(crate) mod pagemap;
 mod self_check;
 mod whole;
 mod zero_page;

@@ -11,18 +11,25 @@ use super::TrackError;
 use crate::kernel::{FileHandle, Kernel};
 
 /// Entries of one region.
-pub(super) const ENTRIES: usize = PAGES_PER_REGION as usize;
+pub(crate) const ENTRIES: usize = PAGES_PER_REGION as usize;
 /// Regions read by one call: 128 KiB of entries.
 const REGIONS_PER_READ: u64 = 32;
 
 /// One entry (Documentation/admin-guide/mm/pagemap.rst).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Entry(pub(super) u64);
+pub(crate) struct Entry(pub(crate) u64);
 
 impl Entry {
     /// Whether a physical page is mapped; the shared page of zeros counts here.
-    pub(super) fn is_present(self) -> bool {
+    pub(crate) fn is_present(self) -> bool {
         self.0 >> 63 & 1 == 1
+    }
+
+    /// Whether another process maps a private page too, since a fork. The shared page of zeros counts here.
+    pub(crate) fn is_private_and_shared(self) -> bool {
+        let is_file_or_shared_memory = self.0 >> 61 & 1 == 1;
+        let is_mapped_once = self.0 >> 56 & 1 == 1;
+        self.is_present() && !is_file_or_shared_memory && !is_mapped_once
     }
 
     /// The physical page's frame number; `None` when absent, or hidden for lack of `CAP_SYS_ADMIN`.
@@ -36,7 +43,7 @@ impl Entry {
 ///
 /// # Errors
 /// As `open`.
-pub(super) fn open(kernel: &dyn Kernel, process: &str) -> io::Result<FileHandle> {
+pub(crate) fn open(kernel: &dyn Kernel, process: &str) -> io::Result<FileHandle> {
     kernel.open(Path::new(&format!("/proc/{process}/pagemap")))
 }
 
@@ -67,7 +74,7 @@ pub(super) fn failed(pid: u32, attempted: &'static str, error: io::Error) -> Tra
 ///
 /// # Errors
 /// As `pread`; `UnexpectedEof` when the address space ends before.
-pub(super) fn read(
+pub(crate) fn read(
     kernel: &dyn Kernel,
     pagemap: &FileHandle,
     address: u64,

@@ -56,13 +56,8 @@ pub(super) fn run(args: &Compact) -> Result<ExitCode, Failure> {
         Unit::Chunk => "trident",
     };
     let name = args.policy.as_deref().unwrap_or(default);
-    let mut policy = compaction::build(name, &Parameters::new()).map_err(|error| {
-        let names: Vec<&str> = compaction::registry()
-            .iter()
-            .map(|info| info.name)
-            .collect();
-        Failure::Usage(format!("{error}; there are {}", names.join(", ")))
-    })?;
+    let parameters: Parameters = args.parameters.iter().cloned().collect();
+    let mut policy = compaction::build(name, &parameters)?;
     let kernel: Arc<dyn Kernel> = if args.dry_run {
         Arc::new(ReadOnly(LiveKernel))
     } else {
@@ -182,10 +177,7 @@ fn leave_out(observation: &mut PhysicalObservation, tried: &BTreeSet<Target>) {
 fn record(report: &mut CompactReport, emptied: &Emptied) {
     let free = emptied.stopped.is_free() || emptied.stopped == Stopped::Would;
     report.emptied += u64::from(free);
-    report.counts.scanned += emptied.counts.scanned;
-    report.counts.isolated += emptied.counts.isolated;
-    report.counts.migrated += emptied.counts.migrated;
-    report.counts.failed += emptied.counts.failed;
+    report.counts.add(&emptied.counts);
     report.targets.push(*emptied);
 }
 
@@ -292,6 +284,11 @@ fn in_words(report: &CompactReport) -> String {
     }
     for (stopped, count) in causes {
         text += &format!("  {count}: {stopped}\n");
+    }
+    if report.targets.is_empty() && report.policy != "linux" {
+        text += &format!(
+            "  no {one} qualifies: each is free, full, or has unmovable pages (see mega frag)\n"
+        );
     }
     text + &format!(
         "free blocks: {} before, {} after\n",

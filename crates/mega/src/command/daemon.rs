@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use mega_linux::kernel::{Kernel, LiveKernel};
 use mega_linux::run_dir::RunDir;
-use mega_linux::{Host, HostOptions, thp_mode};
+use mega_linux::{Host, HostOptions, stale};
 use nix::sys::signal::Signal;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use sd_notify::NotifyState;
@@ -43,13 +43,10 @@ pub(super) fn run(args: &Daemon) -> Result<ExitCode, Failure> {
         tracker: config.tracker,
     })?);
     let run_dir = RunDir::open()?;
-    if !args.dry_run
-        && let Some(stale) = thp_mode::restore_stale(host.kernel().as_ref(), &run_dir)?
-    {
-        warn!(
-            "a killed mega had left the THP mode changed: put back to {}",
-            stale.original
-        );
+    if !args.dry_run {
+        for what in stale::put_back(host.kernel().as_ref(), &run_dir)? {
+            warn!("a killed mega had left this changed, put back: {what}");
+        }
     }
     info!(
         "tracker {}: {}",

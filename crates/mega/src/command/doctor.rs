@@ -7,7 +7,7 @@ use std::sync::Arc;
 use mega_linux::doctor::{self, Examination, State};
 use mega_linux::kernel::{Kernel, LiveKernel};
 use mega_linux::run_dir::RunDir;
-use mega_linux::thp_mode;
+use mega_linux::stale;
 use serde::Serialize;
 
 use crate::cli::Doctor;
@@ -28,9 +28,12 @@ struct Report<'e> {
 pub(super) fn run(args: &Doctor) -> Result<ExitCode, Failure> {
     let kernel: Arc<dyn Kernel> = Arc::new(LiveKernel);
     if args.restore {
-        match thp_mode::restore_stale(kernel.as_ref(), &RunDir::open()?)? {
-            Some(stale) => output::say(&format!("put back the THP mode to {}", stale.original)),
-            None => output::say("nothing to put back"),
+        let put_back = stale::put_back(kernel.as_ref(), &RunDir::open()?)?;
+        if put_back.is_empty() {
+            output::say("nothing to put back");
+        }
+        for what in put_back {
+            output::say(&format!("put back {what}"));
         }
     }
     let examination = doctor::examine(&kernel);

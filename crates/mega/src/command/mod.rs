@@ -7,6 +7,8 @@ mod demo;
 mod doctor;
 mod frag;
 mod generate;
+mod hz;
+mod lab;
 mod policies;
 mod run;
 mod scan;
@@ -31,9 +33,11 @@ pub(crate) fn dispatch(command: Command) -> Result<ExitCode, Failure> {
         Command::Demote(args) => act::run(&args, ActionKind::Demote),
         Command::Frag(args) => frag::run(&args),
         Command::Compact(args) => compact::run(&args),
+        Command::Hz(args) => hz::run(&args),
         Command::Doctor(args) => doctor::run(&args),
         Command::Policies(args) => policies::run(&args),
         Command::Demo(args) => demo::run(&args),
+        Command::Lab(args) => lab::run(&args),
         Command::Workload(args) => workload::run(&args),
         Command::Completions(args) => generate::completions(&args),
         Command::Man(args) => generate::man(&args),

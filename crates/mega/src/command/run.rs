@@ -13,7 +13,7 @@ use mega_lab::bytes;
 use mega_linux::fault::{FaultControl, FaultMode};
 use mega_linux::kernel::{Kernel, LiveKernel};
 use mega_linux::run_dir::RunDir;
-use mega_linux::{Host, HostOptions, thp_mode};
+use mega_linux::{Host, HostOptions, stale};
 
 use crate::cli::Run;
 use crate::config::Settings;
@@ -43,7 +43,7 @@ pub(super) fn run(args: &Run) -> Result<ExitCode, Failure> {
     })?);
     let run_dir = RunDir::open()?;
     if !args.dry_run {
-        thp_mode::restore_stale(host.kernel().as_ref(), &run_dir)?;
+        stale::put_back(host.kernel().as_ref(), &run_dir)?;
     }
     let report_file = args.report.as_deref().map(create).transpose()?;
     let fault = FaultControl::prepare(host.kernel(), &run_dir, args.fault.mode())?;

@@ -8,6 +8,7 @@
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use mega_lab::subject::Subject;
@@ -18,13 +19,15 @@ use serde_json::Value;
 pub(crate) const PAGE: u64 = 4 << 10;
 /// Bytes in a huge page.
 pub(crate) const HUGE_PAGE: u64 = 2 << 20;
+/// For tests that wait until all of a program is promoted: within the default budget an emulated machine takes long.
+pub(crate) const WHOLE_CORE: &str = "--cpu-budget=100%";
 /// How long anything is waited for. Nothing takes nearly as long; it is there to end a test that hangs.
-const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(240);
 
 /// Whether mega can manage programs on this machine; says so, under the test's name, where it cannot.
 pub(crate) fn can_run(name: &str) -> bool {
     let missing = missing();
-    if let Some(reason) = &missing {
+    if let Some(reason) = missing {
         skip(name, reason);
     }
     missing.is_none()
@@ -40,10 +43,13 @@ pub(crate) fn skip(name: &str, reason: &str) {
     );
 }
 
-/// What mega misses on this machine, in its own words.
-fn missing() -> Option<String> {
-    let doctor = run(mega().arg("doctor"));
-    (doctor.status.code() == Some(3)).then(|| text(&doctor.stderr))
+/// What mega misses on this machine, in its own words. Asked once: nothing that the tests do changes it.
+fn missing() -> &'static Option<String> {
+    static MISSING: OnceLock<Option<String>> = OnceLock::new();
+    MISSING.get_or_init(|| {
+        let doctor = run(mega().arg("doctor"));
+        (doctor.status.code() == Some(3)).then(|| text(&doctor.stderr))
+    })
 }
 
 /// The running kernel's version, as 6.12.
@@ -116,7 +122,7 @@ pub(crate) fn done(command: &mut Command) -> Done {
     let last = last.lines().last().expect("an event");
     match serde_json::from_str(last).expect("an event") {
         Event::Done(done) => done,
-        Event::Ready(ready) => panic!("it ended with {ready:?}"),
+        other => panic!("it ended with {other:?}"),
     }
 }
 
@@ -184,13 +190,20 @@ pub(crate) fn number(value: &Value, field: &str) -> u64 {
 
 /// Waits until the manager of that pid has promoted that many regions and verified it.
 pub(crate) fn until_promoted(manager: u32, regions: u64) {
-    until("promoted regions", || {
-        let status = json(mega().args(["status", "--json"]));
-        let managers = status["managers"].as_array().expect("managers");
+    until_counted(manager, "promoted", regions);
+}
+
+/// Waits until the manager of that pid counts that many of an action, such as its steps.
+pub(crate) fn until_counted(manager: u32, action: &str, count: u64) {
+    until(action, || {
+        // Just started, it has no status yet.
+        let output = run(mega().args(["status", "--json"]));
+        let status: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
+        let managers = status["managers"].as_array().cloned().unwrap_or_default();
         managers
             .iter()
-            .filter(|status| number(status, "pid") == u64::from(manager))
-            .any(|status| number(&status["groups"][0]["actions"], "promoted") >= regions)
+            .filter(|status| status["pid"] == manager)
+            .any(|status| status["groups"][0]["actions"][action].as_u64() >= Some(count))
     });
 }
 

@@ -1,0 +1,116 @@
+//! Which CPUs run what: the lab and the manager on the first, the programs that are measured on the others. So a manager
+//! shows in a program's speed only through what it does to its memory; its CPU time is a metric of its own. A server of
+//! one thread shares the last CPU with its clients: what two CPUs take to tell each other of a request changes by a
+//! factor of two with where a hypervisor runs them, and would be all that is seen.
+
+use std::sync::OnceLock;
+
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+
+use crate::error::Error;
+use crate::workload::pin::keep_to;
+
+/// The CPUs that this process might use when it was started, in order.
+fn all() -> &'static [usize] {
+    static ALL: OnceLock<Vec<usize>> = OnceLock::new();
+    ALL.get_or_init(|| {
+        let set = sched_getaffinity(None).unwrap_or_else(|_| CpuSet::new());
+        (0..CpuSet::MAX_CPU)
+            .filter(|cpu| set.is_set(*cpu))
+            .collect()
+    })
+}
+
+/// How many CPUs this process might use when it was started.
+pub(super) fn count() -> usize {
+    all().len()
+}
+
+/// Keeps the calling thread, and what it starts from now on, on the first CPU; where there is but one, nothing changes.
+///
+/// # Errors
+/// When the kernel refuses.
+pub(super) fn keep_to_first() -> Result<(), Error> {
+    let [first, _, ..] = all() else {
+        return Ok(());
+    };
+    keep_to(*first).map_err(|e| Error::io(format!("keeping the lab on CPU {first}"), e))
+}
+
+/// The calling thread on the last CPU, for as long as this lives.
+pub(super) struct OnLast {
+    before: CpuSet,
+}
+
+impl OnLast {
+    /// Moves the calling thread there.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub(super) fn keep() -> Result<Self, Error> {
+        let before = sched_getaffinity(None)
+            .map_err(|e| Error::io("reading which CPUs the lab may use", e))?;
+        if let Some(last) = all().last() {
+            keep_to(*last)
+                .map_err(|e| Error::io(format!("keeping a server's clients on CPU {last}"), e))?;
+        }
+        Ok(OnLast { before })
+    }
+}
+
+impl Drop for OnLast {
+    fn drop(&mut self) {
+        // Where that fails the lab goes on beside its programs: slower, and no less right.
+        let _ = sched_setaffinity(None, &self.before);
+    }
+}
+
+/// The last CPU, as taskset(1) reads it.
+pub(super) fn last() -> String {
+    list(all().last().map_or(&[], std::slice::from_ref))
+}
+
+/// All CPUs, as taskset(1) reads them.
+pub(super) fn every() -> String {
+    list(all())
+}
+
+/// All CPUs but the first, as taskset(1) reads them; the only one where there is but one.
+pub(super) fn for_programs() -> String {
+    match all() {
+        [_, rest @ ..] if !rest.is_empty() => list(rest),
+        few => list(few),
+    }
+}
+
+fn list(cpus: &[usize]) -> String {
+    let numbers: Vec<String> = cpus.iter().map(usize::to_string).collect();
+    numbers.join(",")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn programs_leave_the_first_cpu_to_the_lab() {
+        assert!(count() > 0);
+        let every = every();
+        let programs = for_programs();
+        assert!(every.ends_with(&programs));
+        assert_eq!(every == programs, count() == 1);
+        assert!(programs.ends_with(&last()));
+    }
+
+    #[test]
+    fn clients_work_on_the_last_cpu_and_the_lab_then_where_it_did() {
+        let allowed = || sched_getaffinity(None).expect("the thread's CPUs");
+        let before = allowed();
+        let on_last = OnLast::keep().expect("the last CPU");
+        let there = allowed();
+        assert_eq!(there.count(), 1);
+        assert!(there.is_set(*all().last().expect("a CPU")));
+        drop(on_last);
+        assert_eq!(allowed(), before);
+    }
+}

@@ -1,0 +1,87 @@
+//! `python`: NumPy sorting and gathering.
+
+use serde::Deserialize;
+
+use crate::error::Error;
+use crate::live::experiment::{Experiment, Rounds};
+use crate::live::goal::{Bound, Goal};
+use crate::live::metric::{Better, HUGE, MANAGER_CPU, Metric, RESIDENT, Sample, Unit};
+use crate::live::mode::Mode;
+use crate::live::package::Program;
+use crate::live::run::Run;
+
+/// Debian's own: another on the `PATH` would not have Debian's NumPy.
+const PYTHON: Program = Program {
+    name: "/usr/bin/python3",
+    package: "python3",
+};
+/// By the file that tells whether it is there.
+const NUMPY: Program = Program {
+    name: "/usr/lib/python3/dist-packages/numpy/__init__.py",
+    package: "python3-numpy",
+};
+
+/// The program.
+const SOURCE: &str = include_str!("../../programs/sort_and_gather.py");
+
+const GATHERED: Metric = Metric::new(
+    "gathered_per_second",
+    "elements gathered per second",
+    Unit::PerSecond,
+    Better::Higher,
+);
+const SORTED: Metric = Metric::new(
+    "sorted_per_second",
+    "elements sorted per second",
+    Unit::PerSecond,
+    Better::Higher,
+);
+
+pub(super) const PYTHON_ARRAYS: Experiment = Experiment {
+    name: "python",
+    title: "NumPy sorting and gathering",
+    about: "Python gathers elements of an array of half the size from random places, by numpy.take, and sorts an array \
+            of an eighth of it, in turn. NumPy itself asks for huge pages (MADV_HUGEPAGE) for arrays of 4 MiB or more, \
+            so that in the khugepaged modes they come at fault.",
+    paper: None,
+    programs: &[PYTHON, NUMPY],
+    metrics: &[GATHERED, SORTED, RESIDENT, HUGE, MANAGER_CPU],
+    goals: &[
+        Goal::best_static(GATHERED.id, Bound::AtLeast(0.95)),
+        Goal::best_static(SORTED.id, Bound::AtLeast(0.95)),
+    ],
+    modes: Mode::all,
+    // The check at the end makes arrays as large as those it checks.
+    most_resident: 2,
+    rounds: Rounds::WholeRuns(run),
+};
+
+/// What the program finds over its last seconds, in elements per second.
+#[derive(Deserialize)]
+struct Rates {
+    sorted: f64,
+    gathered: f64,
+}
+
+#[allow(clippy::cast_precision_loss)]
+fn run(run: &Run<'_>) -> Result<Sample, Error> {
+    let rates = run.scratch.join("rates.json");
+    let mut command = run.command(PYTHON.find()?)?;
+    command
+        .args(["-c", SOURCE])
+        .arg(run.size.to_string())
+        .arg(run.seed.to_string())
+        .arg(run.measured.as_secs_f64().to_string())
+        .arg(&rates);
+    let done = run.settled_workload(command)?;
+    let attempted = format!("reading the program's rates in {}", rates.display());
+    let text = std::fs::read_to_string(&rates).map_err(|e| Error::io(&*attempted, e))?;
+    let rates: Rates =
+        serde_json::from_str(&text).map_err(|e| Error::Failed(format!("{attempted}: {e}")))?;
+    Ok(Sample::default()
+        .with(GATHERED, rates.gathered)
+        .with(SORTED, rates.sorted)
+        .with(RESIDENT, done.resident_bytes as f64)
+        .with(HUGE, done.huge_bytes as f64)
+        .with(MANAGER_CPU, run.manager_cpu_share()?))
+}

@@ -1,0 +1,133 @@
+//! `sysbench` reading a table of MariaDB's.
+
+use std::process::{Child, Command, Stdio};
+
+use super::mariadb::{DATABASE, MariaDb};
+use crate::error::Error;
+use crate::live::output::output_of;
+use crate::live::package::Program;
+use crate::live::run::Run;
+
+/// What must be installed.
+pub(crate) const SYSBENCH: Program = Program {
+    name: "sysbench",
+    package: "sysbench",
+};
+
+/// Threads that ask at a time (MEGA, section 4.4).
+const THREADS: u32 = 8;
+
+/// What `sysbench` reports.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Report {
+    pub(crate) transactions_per_second: f64,
+    /// Latencies of transactions, in nanoseconds.
+    pub(crate) min: f64,
+    pub(crate) average: f64,
+    pub(crate) p95: f64,
+    pub(crate) max: f64,
+}
+
+/// Reads at random while the server's huge memory settles, and then for the time that is measured, in whole seconds
+/// since `sysbench` counts in them, which alone is told.
+///
+/// # Errors
+/// When `sysbench` cannot be started or fails, its report is not understood, or the lab is interrupted.
+pub(crate) fn read_only(run: &Run<'_>, database: &MariaDb, rows: u64) -> Result<Report, Error> {
+    let mut settling = command(run, database, rows, 0)?;
+    settling
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
+    let child = settling
+        .spawn()
+        .map_err(|e| Error::io(format!("starting {settling:?}"), e))?;
+    let load = Endless(child);
+    run.settle(database.server.pid(), run.size)?;
+    drop(load);
+    let seconds = run.measured.as_secs() + u64::from(run.measured.subsec_nanos() > 0);
+    let text = output_of(command(run, database, rows, seconds.max(1))?)?;
+    run.interrupt.check()?;
+    parse(&text).ok_or_else(|| {
+        Error::Failed(format!(
+            "sysbench's report is not as it was known to be:\n{text}"
+        ))
+    })
+}
+
+/// A `sysbench` that runs for some seconds, or without end for 0.
+fn command(run: &Run<'_>, database: &MariaDb, rows: u64, seconds: u64) -> Result<Command, Error> {
+    let mut command = run.beside(SYSBENCH.find()?);
+    command
+        .args(["oltp_read_only", "--db-driver=mysql", "--mysql-user=root"])
+        .args(["--tables=1", "--events=0", "--percentile=95"])
+        .arg(format!("--mysql-db={DATABASE}"))
+        .arg(format!("--mysql-socket={}", database.socket.display()))
+        .arg(format!("--table-size={rows}"))
+        .arg(format!("--threads={THREADS}"))
+        .arg(format!("--time={seconds}"))
+        .arg("run");
+    Ok(command)
+}
+
+/// A load that ends when it is dropped.
+struct Endless(Child);
+
+impl Drop for Endless {
+    fn drop(&mut self) {
+        // It may have ended by itself; then the next run tells why.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn parse(report: &str) -> Option<Report> {
+    let value = |name: &str| {
+        let lines = report.lines().map(str::trim);
+        let mut found = lines.filter_map(|line| line.strip_prefix(name));
+        found.next().map(str::trim)
+    };
+    let rate = value("transactions:")?
+        .split_once('(')?
+        .1
+        .strip_suffix(" per sec.)")?;
+    let nanoseconds = |name| Some(value(name)?.parse::<f64>().ok()? * 1e6);
+    Some(Report {
+        transactions_per_second: rate.parse().ok()?,
+        min: nanoseconds("min:")?,
+        average: nanoseconds("avg:")?,
+        p95: nanoseconds("95th percentile:")?,
+        max: nanoseconds("max:")?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_report() {
+        let text = "    transactions:                        4688   (2336.00 per sec.)\n\
+                    \x20   ignored errors:                      0      (0.00 per sec.)\n\
+                    Latency (ms):\n         min:                                    0.52\n\
+                    \x20        avg:                                    4.88\n\
+                    \x20        max:                                   33.63\n\
+                    \x20        95th percentile:                        8.5\n";
+        let expected = Report {
+            transactions_per_second: 2336.0,
+            min: 0.52e6,
+            average: 4.88e6,
+            p95: 8.5e6,
+            max: 33.63e6,
+        };
+        assert_eq!(parse(text), Some(expected));
+        assert_eq!(parse(&text.replace("max", "most")), None);
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn parsing_never_panics(text: String) {
+            let _ = parse(&text);
+        }
+    }
+}
