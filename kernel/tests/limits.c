@@ -186,28 +186,38 @@ static void end(pid_t child)
 	waitpid(child, NULL, 0);
 }
 
-/* Compacts up to 16 blocks of a sparse program and counts the stops. */
-static void compact_while_full(struct sparse *sparse, unsigned int stops[16])
+/*
+ * A program whose blocks have no free page: where memory runs out the kernel puts
+ * pages of its own wherever one is left, and a block with one of those is
+ * unmovable, whatever room there is.
+ */
+static struct sparse make_dense(uint64_t seed)
 {
-	unsigned int tried = 0;
-	uint64_t last = 0;
+	return sparse_make(16 * HUGE, 1, seed);
+}
 
+/* Compacts the block of every 512th page of a program and counts the stops. */
+static void compact_while_full(const struct sparse *sparse, unsigned int stops[16])
+{
 	memset(stops, 0, 16 * sizeof(*stops));
-	for (size_t at = 0; at < sparse->length && tried < 16; at += PAGE * sparse->every) {
-		uint64_t block = frame_of(sparse->memory + at) / 512;
+	for (size_t at = 0; at < sparse->length; at += HUGE) {
+		uint64_t block = frame_of(sparse->memory + at) / MEGA_BLOCK_FRAMES;
 
-		if (block == last)
-			continue;
-		last = block;
-		tried++;
-		stops[compact(device, block * 512, 9, 0).stop & 15]++;
+		stops[compact(device, block * MEGA_BLOCK_FRAMES, 9, 0).stop & 15]++;
 	}
+}
+
+static void note_stops(const unsigned int stops[16])
+{
+	tap_note("%u no memory, %u done, %u busy, %u pinned, %u unmovable",
+		 stops[MEGA_STOP_NO_MEMORY], stops[MEGA_STOP_DONE], stops[MEGA_STOP_BUSY],
+		 stops[MEGA_STOP_PINNED], stops[MEGA_STOP_UNMOVABLE]);
 }
 
 /* One node: there is no room anywhere. */
 static void memory_full(void)
 {
-	struct sparse sparse = sparse_make(16 * HUGE, 2, 33);
+	struct sparse sparse = make_dense(33);
 	unsigned int stops[16], fills = 0;
 	pid_t children[16];
 
@@ -218,8 +228,7 @@ static void memory_full(void)
 	} while (!stops[MEGA_STOP_NO_MEMORY] && fills < 16);
 	tap_ok(stops[MEGA_STOP_NO_MEMORY] > 0, "without free memory COMPACT stops for that");
 	tap_equal(sparse_wrong(&sparse), 0, "no byte changed");
-	tap_note("%u no memory, %u done, %u busy, %u unmovable", stops[MEGA_STOP_NO_MEMORY],
-		 stops[MEGA_STOP_DONE], stops[MEGA_STOP_BUSY], stops[MEGA_STOP_UNMOVABLE]);
+	note_stops(stops);
 	while (fills)
 		end(children[--fills]);
 	sparse_free(&sparse);
@@ -233,14 +242,13 @@ static void node_full(void)
 	pid_t child;
 
 	bind_to(1);
-	sparse = sparse_make(16 * HUGE, 8, 34);
+	sparse = make_dense(34);
 	syscall(SYS_set_mempolicy, MPOL_DEFAULT, NULL, 0);
 	child = fill(1, 64 * PAGE);
 	compact_while_full(&sparse, stops);
 	tap_ok(stops[MEGA_STOP_DONE] > 0, "blocks of a node without free memory are emptied");
 	tap_equal(sparse_wrong(&sparse), 0, "no byte changed");
-	tap_note("%u no memory, %u done, %u busy, %u unmovable", stops[MEGA_STOP_NO_MEMORY],
-		 stops[MEGA_STOP_DONE], stops[MEGA_STOP_BUSY], stops[MEGA_STOP_UNMOVABLE]);
+	note_stops(stops);
 	end(child);
 	sparse_free(&sparse);
 }
