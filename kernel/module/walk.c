@@ -22,7 +22,9 @@
  *    what __pte_offset_map_lock() does.
  *
  * 3. A PMD or PUD leaf appears, changes and goes under pmd_lock() or, for a PUD,
- *    pud_lock(); it is read again under that lock.
+ *    pud_lock(); it is read again under that lock. A PUD leaf of anonymous memory
+ *    (CONFIG_ANON_PUD) replaces a PMD table only under the mmap lock held for
+ *    writing, and the table is kept; so what 1. says of tables holds.
  *
  * 4. Under the lock of its table an entry that is present holds a reference on
  *    its page, so the folio may be used. Not so entries that have no struct page
@@ -434,4 +436,25 @@ unsigned long mega_walk_region(struct mega_walk *walk, unsigned long address,
 	walk->region.accessed = bitmap_weight(walk->accessed, MEGA_REGION_PAGES);
 	/* Another VMA in what is empty may be hugetlb, and has to be reported. */
 	return max(end, ALIGN_DOWN(min(empty, vma_end), PMD_SIZE));
+}
+
+/* ---- One span ---------------------------------------------------------- */
+
+u64 mega_giant_frame(struct mm_struct *mm, unsigned long address)
+{
+	u64 frame = MEGA_ANY_FRAME;
+	unsigned long next;
+	spinlock_t *lock;
+	pud_t *entry;
+	pud_t pud;
+
+	entry = find_pud(mm, address, &next);
+	if (!entry)
+		return MEGA_ANY_FRAME;
+	lock = pud_lock(mm, entry);
+	pud = pudp_get(entry);
+	if (pud_present(pud) && pud_leaf(pud))
+		frame = pud_pfn(pud);
+	spin_unlock(lock);
+	return frame;
 }
