@@ -19,6 +19,7 @@ struct anon_pud_promotion {
 	unsigned int in_place;
 	unsigned int moved;
 	unsigned int attempts;
+	unsigned long pfn;
 };
 
 #define ANON_PUD_IN_PLACE 0x1

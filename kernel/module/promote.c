@@ -18,7 +18,6 @@
 #include "mega.h"
 #include "task.h"
 #include "trace.h"
-#include "walk.h"
 
 bool mega_giant_available(void)
 {
@@ -67,6 +66,7 @@ static void promote(struct mega_promote *request, struct mm_struct *mm)
 	request->moved = did.moved;
 	request->attempts = did.attempts;
 	request->stop = stop_of(request->error, did.attempts);
+	request->frame = request->error ? MEGA_ANY_FRAME : did.pfn;
 }
 
 static int demote(struct mega_demote *request, struct mm_struct *mm)
@@ -76,19 +76,6 @@ static int demote(struct mega_demote *request, struct mm_struct *mm)
 	request->stop = error == -ENODATA ? MEGA_DEMOTE_NOT_GIANT :
 					    MEGA_DEMOTE_DONE;
 	return error == -ENODATA ? 0 : error;
-}
-
-/* The span may be split again by now, or gone. */
-static u64 frame_now(struct mm_struct *mm, unsigned long start)
-{
-	u64 frame = MEGA_ANY_FRAME;
-
-	if (mmap_read_lock_killable(mm))
-		return MEGA_ANY_FRAME;
-	if (vma_lookup(mm, start))
-		frame = mega_giant_frame(mm, start);
-	mmap_read_unlock(mm);
-	return frame;
 }
 
 /* Whether start can be a span's in the user's half of the address space. */
@@ -141,7 +128,6 @@ long mega_ioctl_promote(void __user *argument)
 	begin = ktime_get_ns();
 	promote(&request, mm);
 	request.nanoseconds = ktime_get_ns() - begin;
-	request.frame = frame_now(mm, request.start);
 	/* Never tear down an exiting process's memory on our caller's time. */
 	mmput_async(mm);
 

@@ -259,10 +259,10 @@ static bool read_pud(struct mega_walk *walk, pud_t *entry,
 	bool last = IS_ALIGNED(address + PMD_SIZE, PUD_SIZE);
 	spinlock_t *lock = pud_lock(walk->mm, entry);
 	pud_t pud = pudp_get(entry);
-	bool leaf = pud_present(pud) && pud_leaf(pud);
+	bool leaf = pud_leaf(pud);
 	bool accessed;
 
-	if (leaf) {
+	if (leaf && pud_present(pud)) {
 		accessed = entry_accessed((unsigned long *)entry,
 					  walk->clear && last);
 		walk->region.page_shift = PUD_SHIFT;
@@ -307,10 +307,11 @@ static pud_t *find_pud(struct mm_struct *mm, unsigned long address,
 
 static enum step step_of(pud_t pud)
 {
-	if (pud_none(pud) || !pud_present(pud))
-		return STEP_NOTHING;
+	/* First: while a leaf is being split it is not present for a moment. */
 	if (pud_leaf(pud))
 		return STEP_LEAF;
+	if (pud_none(pud) || !pud_present(pud))
+		return STEP_NOTHING;
 	return pud_bad(pud) ? STEP_NOTHING : STEP_TABLE;
 }
 
@@ -436,25 +437,4 @@ unsigned long mega_walk_region(struct mega_walk *walk, unsigned long address,
 	walk->region.accessed = bitmap_weight(walk->accessed, MEGA_REGION_PAGES);
 	/* Another VMA in what is empty may be hugetlb, and has to be reported. */
 	return max(end, ALIGN_DOWN(min(empty, vma_end), PMD_SIZE));
-}
-
-/* ---- One span ---------------------------------------------------------- */
-
-u64 mega_giant_frame(struct mm_struct *mm, unsigned long address)
-{
-	u64 frame = MEGA_ANY_FRAME;
-	unsigned long next;
-	spinlock_t *lock;
-	pud_t *entry;
-	pud_t pud;
-
-	entry = find_pud(mm, address, &next);
-	if (!entry)
-		return MEGA_ANY_FRAME;
-	lock = pud_lock(mm, entry);
-	pud = pudp_get(entry);
-	if (pud_present(pud) && pud_leaf(pud))
-		frame = pud_pfn(pud);
-	spin_unlock(lock);
-	return frame;
 }

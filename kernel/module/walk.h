@@ -32,11 +32,4 @@ struct mega_walk {
 unsigned long mega_walk_region(struct mega_walk *walk, unsigned long address,
 			       struct vm_area_struct *vma);
 
-/*
- * The first frame of the giant page that maps the span at address,
- * MEGA_ANY_FRAME where none does. The caller holds mm's mmap lock for reading and
- * has found a VMA at address under it.
- */
-u64 mega_giant_frame(struct mm_struct *mm, unsigned long address);
-
 #endif /* MEGA_WALK_H */
