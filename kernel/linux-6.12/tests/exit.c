@@ -11,7 +11,7 @@
 #include "span.h"
 #include "tap.h"
 
-#define ROUNDS 8
+#define ROUNDS 6
 
 static int device;
 
@@ -54,7 +54,7 @@ static void in_the_middle(char *span, unsigned int round)
 
 		_exit(ioctl(device, MEGA_IOC_PROMOTE, &request) ? 1 : 0);
 	}
-	usleep(round * round * 10000);
+	usleep(round * round * 20000);
 	kill(round % 2 ? child : promoter, SIGKILL);
 	waitpid(promoter, &status, 0);
 	kill(child, SIGKILL);

@@ -237,22 +237,35 @@ static size_t frames_without(uint64_t frame, uint64_t flags)
 
 #define IDLE_BITMAP "/sys/kernel/mm/page_idle/bitmap"
 
-/* Marks the chunk's pages idle, touches the span and asks which are idle still; false without the file. */
-static bool ask_for_idle(char *memory, uint64_t frame)
+/* The file takes and gives a page at a time. */
+static bool every_page_of_bitmap(ssize_t (*step)(int, void *, size_t, off_t), uint64_t frame)
 {
-	static uint64_t words[SPAN_PAGES / 64];
+	static uint64_t words[PAGE / 8];
 	int file = open(IDLE_BITMAP, O_RDWR | O_CLOEXEC);
 
 	if (file < 0)
 		return false;
-	memset(words, 0xff, sizeof(words));
-	if (pwrite(file, words, sizeof(words), frame / 8) != sizeof(words))
-		tap_bail("write " IDLE_BITMAP);
-	*(volatile char *)memory;
-	if (pread(file, words, sizeof(words), frame / 8) != sizeof(words))
-		tap_bail("read " IDLE_BITMAP);
+	for (off_t at = 0; at < (off_t)(SPAN_PAGES / 8); at += sizeof(words)) {
+		memset(words, 0xff, sizeof(words));
+		if (step(file, words, sizeof(words), frame / 8 + at) != sizeof(words))
+			tap_bail(IDLE_BITMAP);
+	}
 	close(file);
 	return true;
+}
+
+static ssize_t mark(int file, void *words, size_t length, off_t at)
+{
+	return pwrite(file, words, length, at);
+}
+
+/* Marks the chunk's pages idle, touches the span and asks which are idle still; false without the file. */
+static bool ask_for_idle(char *memory, uint64_t frame)
+{
+	if (!every_page_of_bitmap(mark, frame))
+		return false;
+	*(volatile char *)memory;
+	return every_page_of_bitmap(pread, frame);
 }
 
 static void observers(char *memory)

@@ -63,31 +63,31 @@ static void moved_and_paged_out(char *span)
 /* ---- By a cgroup ------------------------------------------------------- */
 
 /* What a group with a giant page in it is told to give back. */
-static void reclaimed(bool multi_generational)
+static void reclaimed(char *span, bool multi_generational)
 {
 	const char *with = multi_generational ? "with MGLRU" : "without MGLRU";
-	long splits = vmstat("anon_pud_split");
-	char *span;
+	long splits;
 
 	if (!write_file("/sys/kernel/mm/lru_gen/enabled", multi_generational ? "7" : "0")) {
 		tap_skip(with, "this kernel has no MGLRU");
 		return;
 	}
-	span = giant_new(device);
+	promote_surely(device, span);
+	splits = vmstat("anon_pud_split");
 	cgroup_write("memory.reclaim", "64M");
 	tap_ok(smaps(span, GIANT, "Swap") > 0, "memory.reclaim %s takes some of it", with);
 	tap_ok(vmstat("anon_pud_split") > splits, "by taking the giant page apart");
 	tap_note("%ld KiB in swap, %zu regions are 2 MiB pages", smaps(span, GIANT, "Swap"),
 		 regions_of(device, span, GIANT, 21));
 	as_it_was(span, with);
-	munmap(span, GIANT);
 }
 
 /* A limit below what the group has is kept by reclaim in the middle of its faults. */
-static void at_the_limit(void)
+static void at_the_limit(char *span)
 {
-	char *span = giant_new(device), *more;
+	char *more;
 
+	promote_surely(device, span);
 	if (!cgroup_write("memory.max", "1200M"))
 		tap_bail("set memory.max");
 	more = map_aligned(300UL << 20);
@@ -99,35 +99,33 @@ static void at_the_limit(void)
 	tap_ok(smaps(span, GIANT, "Swap") + smaps(more, 300UL << 20, "Swap") > 0, "a limit is kept by swapping");
 	as_it_was(span, "at the limit");
 	munmap(more, 300UL << 20);
-	munmap(span, GIANT);
 	cgroup_write("memory.max", "max");
 }
 
+#define CURRENT "/sys/fs/cgroup/giant/memory.current"
+
 /* All that a giant page is made of is charged, and uncharged once. */
-static void charged(void)
-{
-	long before = read_number("/sys/fs/cgroup/giant/memory.current", -1), with, after;
-	char *span = giant_new(device);
-
-	with = read_number("/sys/fs/cgroup/giant/memory.current", -1);
-	tap_ok(with - before >= (long)GIANT && with - before < (long)(GIANT + (64UL << 20)), "a giant page is charged");
-	tap_note("memory.current: %ld before, %ld with a giant page", before, with);
-	munmap(span, GIANT);
-	after = read_number("/sys/fs/cgroup/giant/memory.current", -1);
-	tap_ok(after - before < (long)(64UL << 20), "and uncharged when it is unmapped");
-}
-
 static void in_a_cgroup(void)
 {
+	long slack = 64L << 20, before, with;
+	char *span;
+
 	if (!cgroup_enter()) {
 		tap_skip("memory.reclaim", "there is no memory cgroup");
 		return;
 	}
-	charged();
-	reclaimed(true);
-	reclaimed(false);
+	before = read_number(CURRENT, -1);
+	span = giant_new(device);
+	with = read_number(CURRENT, -1);
+	tap_note("memory.current: %ld before, %ld with a giant page", before, with);
+	tap_ok(with - before >= (long)GIANT && with - before < (long)GIANT + slack, "a giant page is charged");
+	reclaimed(span, true);
+	reclaimed(span, false);
 	write_file("/sys/kernel/mm/lru_gen/enabled", "7");
-	at_the_limit();
+	at_the_limit(span);
+	promote_surely(device, span);
+	munmap(span, GIANT);
+	tap_ok(read_number(CURRENT, -1) - before < slack, "and uncharged when it is unmapped");
 	cgroup_leave();
 }
 

@@ -205,7 +205,7 @@ static void dividing(void)
 
 static void collapsing(void)
 {
-	tap_equal(madvise(memory, GIANT, MADV_COLLAPSE), 0, "MADV_COLLAPSE finds nothing to do");
+	tap_ok(!madvise(memory, GIANT, MADV_COLLAPSE), "MADV_COLLAPSE finds nothing to do: %m");
 	tap_equal(wrong_pages(memory, GIANT, 0, 1), 0, "and no byte changed");
 	promote_surely(device, memory);
 }
