@@ -17,6 +17,17 @@ static void as_it_was(const char *span, const char *when)
 	tap_equal(wrong_pages(span, GIANT, 0, 1), 0, "%s: every byte comes back", when);
 }
 
+/*
+ * Giant again. A page of each region is written first: what comes back from swap by being read is mapped read-only, and
+ * regions in which nothing is writable are not collapsed.
+ */
+static struct mega_promote again(char *span)
+{
+	for (size_t at = 0; at < GIANT; at += HUGE)
+		fill_part(span + at, PAGE, at, 1);
+	return promote_surely(device, span);
+}
+
 /* ---- By advice --------------------------------------------------------- */
 
 static void paged_out(char *span)
@@ -24,13 +35,13 @@ static void paged_out(char *span)
 	tap_equal(madvise(span + 10 * HUGE + 3 * PAGE, PAGE, MADV_PAGEOUT), 0, "MADV_PAGEOUT of a page");
 	tap_equal(giant_kib(span, GIANT), 0, "it is not giant any more");
 	as_it_was(span, "MADV_PAGEOUT of a page");
-	promote_surely(device, span);
+	again(span);
 
 	tap_equal(madvise(span + 10 * HUGE, 4 * HUGE, MADV_PAGEOUT), 0, "MADV_PAGEOUT of four regions");
 	tap_ok(smaps(span, GIANT, "Swap") > 0, "some of it is in swap");
 	tap_ok(regions_of(device, span, GIANT, 21) >= SPAN_REGIONS - 4, "the others are 2 MiB pages");
 	as_it_was(span, "MADV_PAGEOUT of four regions");
-	tap_equal(promote_surely(device, span).stop, MEGA_PROMOTE_DONE, "and it can be giant again");
+	tap_equal(again(span).stop, MEGA_PROMOTE_DONE, "and it can be giant again");
 	as_it_was(span, "promoted again");
 }
 
@@ -38,10 +49,10 @@ static void cold(char *span)
 {
 	tap_equal(madvise(span + 20 * HUGE, 2 * HUGE, MADV_COLD), 0, "MADV_COLD of two regions");
 	as_it_was(span, "MADV_COLD");
-	promote_surely(device, span);
+	again(span);
 	tap_equal(madvise(span, GIANT, MADV_COLD), 0, "MADV_COLD of the span");
 	as_it_was(span, "MADV_COLD of the span");
-	promote_surely(device, span);
+	again(span);
 }
 
 /* What was moved by mremap has to be found by its pages all the same. */
@@ -57,7 +68,7 @@ static void moved_and_paged_out(char *span)
 	as_it_was(moved, "moved and paged out");
 	if (mremap(moved, GIANT, GIANT, MREMAP_MAYMOVE | MREMAP_FIXED, span) != span)
 		tap_bail("mremap");
-	promote_surely(device, span);
+	again(span);
 }
 
 /* ---- By a cgroup ------------------------------------------------------- */
@@ -72,7 +83,7 @@ static void reclaimed(char *span, bool multi_generational)
 		tap_skip(with, "this kernel has no MGLRU");
 		return;
 	}
-	promote_surely(device, span);
+	again(span);
 	splits = vmstat("anon_pud_split");
 	cgroup_write("memory.reclaim", "64M");
 	tap_ok(smaps(span, GIANT, "Swap") > 0, "memory.reclaim %s takes some of it", with);
@@ -87,7 +98,7 @@ static void at_the_limit(char *span)
 {
 	char *more;
 
-	promote_surely(device, span);
+	again(span);
 	if (!cgroup_write("memory.max", "1200M"))
 		tap_bail("set memory.max");
 	more = map_aligned(300UL << 20);
@@ -123,7 +134,7 @@ static void in_a_cgroup(void)
 	reclaimed(span, false);
 	write_file("/sys/kernel/mm/lru_gen/enabled", "7");
 	at_the_limit(span);
-	promote_surely(device, span);
+	again(span);
 	munmap(span, GIANT);
 	tap_ok(read_number(CURRENT, -1) - before < slack, "and uncharged when it is unmapped");
 	cgroup_leave();
