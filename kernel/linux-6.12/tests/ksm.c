@@ -65,6 +65,8 @@ int main(void)
 	madvise(span + SAME_FROM, SAME_LENGTH, MADV_UNMERGEABLE);
 	set_file(KSM "run", "0");
 	tap_equal(not_same(span) + others_wrong(span), 0, "unmerged: no byte changed");
+	/* A page that was unmerged is mapped read-only, and regions in which nothing is writable are not collapsed. */
+	memset(span + SAME_FROM, 5, SAME_LENGTH);
 	tap_equal(promote_surely(device, span).stop, MEGA_PROMOTE_DONE, "and it can be giant again");
 	tap_equal(not_same(span) + others_wrong(span), 0, "and no byte changed");
 	munmap(span, GIANT);
