@@ -54,6 +54,11 @@ pub(crate) fn perform(
     match first.kind {
         ActionKind::Promote => work.promote(&regions),
         ActionKind::Demote => work.demote(&regions, lock_bound),
+        ActionKind::PromoteGiant | ActionKind::DemoteGiant => {
+            regions
+                .iter()
+                .for_each(|&region| work.fail(region, Cause::NotEligible));
+        }
     }
     let outcomes = work.outcomes;
     run.iter()
@@ -153,7 +158,7 @@ impl<'a> Work<'a> {
                     let hopeless = match cause {
                         Cause::NoMemory | Cause::NotPermitted => true,
                         Cause::Gone => !crate::process::is_alive(kernel, self.target.process),
-                        Cause::Busy | Cause::NotEligible => false,
+                        Cause::Busy | Cause::NotEligible | Cause::NotHuge => false,
                     };
                     if hopeless {
                         for &region in untried {

@@ -229,6 +229,7 @@ impl Machine for LinuxMachine {
                 .map_or(Duration::ZERO, |last| now.saturating_sub(last)),
             processes: Vec::with_capacity(self.wanted.len()),
             memory,
+            giant_pages: false,
         };
         let mut departed = Vec::new();
         let mut failures = Vec::new();

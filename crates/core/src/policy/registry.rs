@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::parameters::{ParameterInfo, Parameters, Values};
-use super::{Policy, adaptive, base, hawkeye, ingens, mega};
+use super::{Policy, adaptive, base, hawkeye, ingens, mega, trident};
 
 /// What there is to know about a policy before it is built.
 #[derive(Clone, Copy, Debug, Serialize)]
@@ -29,11 +29,12 @@ pub const DEFAULT_POLICY: &str = "adaptive";
 /// Every policy, the default first.
 #[must_use]
 pub fn registry() -> &'static [PolicyInfo] {
-    static REGISTRY: [PolicyInfo; 5] = [
+    static REGISTRY: [PolicyInfo; 6] = [
         adaptive::INFO,
         mega::INFO,
         hawkeye::INFO,
         ingens::INFO,
+        trident::INFO,
         base::INFO,
     ];
     &REGISTRY

@@ -70,8 +70,8 @@ fn act(machine: &mut LinuxMachine, actions: &[Action], mut report: ActionReport)
 
 fn verb(kind: ActionKind) -> &'static str {
     match kind {
-        ActionKind::Promote => "promoting",
-        ActionKind::Demote => "demoting",
+        ActionKind::Promote | ActionKind::PromoteGiant => "promoting",
+        ActionKind::Demote | ActionKind::DemoteGiant => "demoting",
     }
 }
 
@@ -79,6 +79,8 @@ fn in_words(report: &ActionReport) -> String {
     let (done, so) = match report.action {
         ActionKind::Promote => ("promoted", "huge"),
         ActionKind::Demote => ("demoted", "base pages"),
+        ActionKind::PromoteGiant => ("promoted", "giant"),
+        ActionKind::DemoteGiant => ("demoted", "huge pages"),
     };
     let mut parts = vec![
         format!("{} {done}", report.done),

@@ -210,10 +210,7 @@ fn summary(state: &ManagerStatus) -> String {
             actions.would_promote, actions.would_demote
         ));
     }
-    for (what, causes) in [
-        ("promotions", &actions.failures.promote),
-        ("demotions", &actions.failures.demote),
-    ] {
+    for (what, causes) in actions.failures.by_kind() {
         if !causes.is_empty() {
             lines.push(format!("failed {what}: {}", causes_in_words(causes)));
         }

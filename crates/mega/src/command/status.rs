@@ -70,10 +70,7 @@ fn group_in_words(group: &GroupStatus) -> String {
         bytes::format(actions.bytes_copied),
         bytes::format(actions.bytes_given_back)
     );
-    for (what, causes) in [
-        ("promotions", &actions.failures.promote),
-        ("demotions", &actions.failures.demote),
-    ] {
+    for (what, causes) in actions.failures.by_kind() {
         if !causes.is_empty() {
             let _ = writeln!(text, "    failed {what}: {}", causes_in_words(causes));
         }

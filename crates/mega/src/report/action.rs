@@ -27,6 +27,8 @@ pub(crate) struct ActionReport {
     pub(crate) resident_before: u64,
     /// And after.
     pub(crate) resident_after: u64,
+    /// Bytes that were copied to make giant pages.
+    pub(crate) copied: u64,
 }
 
 impl ActionReport {
@@ -42,6 +44,7 @@ impl ActionReport {
             not_tried: 0,
             resident_before: 0,
             resident_after: 0,
+            copied: 0,
         }
     }
 
@@ -56,6 +59,10 @@ impl ActionReport {
                 self.done += 1;
                 self.resident_before += resident_before;
                 self.resident_after += resident_after;
+            }
+            Outcome::Remapped { copied } => {
+                self.done += 1;
+                self.copied += copied;
             }
             Outcome::AlreadySo => self.already_so += 1,
             Outcome::Failed(cause) => {
