@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use mega_core::{Action, ActionKind, Cause, Outcome, PageSize, Region, RegionObservation};
+use mega_core::{Action, ActionKind, Cause, Outcome, PageSize, Region, RegionObservation, Span};
 
 use crate::eligible::Mapping;
+use crate::giant;
 use crate::promote::{self, Answer};
 use crate::shared_pages::SharedPages;
 use crate::target::Target;
@@ -55,9 +56,10 @@ pub(crate) fn perform(
         ActionKind::Promote => work.promote(&regions),
         ActionKind::Demote => work.demote(&regions, lock_bound),
         ActionKind::PromoteGiant | ActionKind::DemoteGiant => {
+            let promotes = first.kind.is_promotion();
             regions
                 .iter()
-                .for_each(|&region| work.fail(region, Cause::NotEligible));
+                .for_each(|&region| work.remap(Span::of(region), promotes));
         }
     }
     let outcomes = work.outcomes;
@@ -211,8 +213,8 @@ impl<'a> Work<'a> {
                 _ if !self.is_eligible(region) => self.fail(region, Cause::NotEligible),
                 None => self.fail(region, Cause::Gone),
                 Some(PageSize::Base) => self.settle(region, Outcome::AlreadySo),
-                Some(PageSize::Giant) => self.fail(region, Cause::NotEligible),
-                Some(PageSize::Huge) => candidates.push(region),
+                // The kernel breaks up a giant page first where a part of it is split.
+                Some(PageSize::Huge | PageSize::Giant) => candidates.push(region),
             }
         }
         let mut rest = candidates.as_slice();
@@ -266,11 +268,40 @@ impl<'a> Work<'a> {
         }
     }
 
+    /// Maps a span by a giant page, or no longer by one, and looks.
+    fn remap(&mut self, span: Span, to_giant: bool) {
+        let region = span.first_region();
+        let eligible = self.holds(span.start(), span.end());
+        let Some(mut giant_pages) = self.host.giant_pages().filter(|_| eligible) else {
+            return self.fail(region, Cause::NotEligible);
+        };
+        let handle = &self.target.handle;
+        let answer = if to_giant {
+            giant_pages.promote(handle, span)
+        } else {
+            giant_pages.demote(handle, span)
+        };
+        let outcome = match (answer, giant_pages.is_giant(handle, span)) {
+            (giant::Answer::Refused(cause), _) | (_, Err(cause)) => Outcome::Failed(cause),
+            // Something else had its hands on it.
+            (_, Ok(is_giant)) if is_giant != to_giant => Outcome::Failed(Cause::Busy),
+            (giant::Answer::AlreadySo, Ok(_)) => Outcome::AlreadySo,
+            (giant::Answer::Done { copied }, Ok(_)) => Outcome::Remapped { copied },
+        };
+        drop(giant_pages);
+        self.settle(region, outcome);
+    }
+
     fn is_eligible(&self, region: Region) -> bool {
+        self.holds(region.start(), region.end())
+    }
+
+    /// Whether one eligible range holds all of these addresses.
+    fn holds(&self, start: u64, end: u64) -> bool {
         self.target
             .ranges
             .iter()
-            .any(|range| range.start <= region.start() && region.end() <= range.end)
+            .any(|range| range.start <= start && end <= range.end)
     }
 
     /// The one mapping that holds the whole region now, if there is one.

@@ -18,7 +18,8 @@ use crate::{Error, Host, actor, eligible, memory};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MachineOptions {
     /// How long a target's mmap lock may be held in one go, as far as a call can be cut. The collapse of a single
-    /// region (0.4 to 4.6 ms, its copy) and the split of one (0.1 ms) cannot.
+    /// region (0.4 to 4.6 ms, its copy) and the split of one (0.1 ms) cannot; nor can what a giant page takes, of which
+    /// the kernel copies each huge page under locks of its own.
     pub lock_bound: Duration,
 }
 
@@ -229,7 +230,7 @@ impl Machine for LinuxMachine {
                 .map_or(Duration::ZERO, |last| now.saturating_sub(last)),
             processes: Vec::with_capacity(self.wanted.len()),
             memory,
-            giant_pages: false,
+            giant_pages: self.host.has_giant_pages(),
         };
         let mut departed = Vec::new();
         let mut failures = Vec::new();

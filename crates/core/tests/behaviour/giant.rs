@@ -90,29 +90,37 @@ fn without_a_gigabyte_to_spare_nothing_is_copied() {
 }
 
 #[test]
-fn a_giant_page_is_broken_up_before_what_is_in_it() {
+fn a_cold_giant_page_is_broken_up_before_what_is_in_it() {
     let short = MemoryObservation {
         available: PLENTY.total / 20,
         ..PLENTY
     };
     let with = |regions| with_giant_pages(observation(short, &[(1, regions)]));
-    let bloated = |index| (index == 3 || index == 40).then_some(400);
+    let giants = |hot| with((0..512).map(|index| giant(index, hot, None)).collect());
+    assert_eq!(decides(&mut *adaptive(), &giants(true), 20), []);
+
     let mut policy = adaptive();
-    let cold = with((0..512).map(|index| giant(index, false, None)).collect());
-    decides(&mut *policy, &cold, 4);
-    assert_eq!(policy.inspect(&cold).len(), 512, "all may hold zeros");
+    assert_eq!(decides(&mut *policy, &giants(false), 3), []);
+    assert_eq!(
+        policy.inspect(&giants(false)),
+        [],
+        "to look into a part would mark all of it accessed"
+    );
+    let decided = policy.decide(&giants(false));
+    assert_eq!(decided, [of_span(ActionKind::DemoteGiant, 1, 0)]);
+    policy.learn(&decided[0], Outcome::Remapped { copied: 0 });
+
+    let apart = with((0..512).map(|index| huge(index, false, None)).collect());
+    assert_eq!(policy.inspect(&apart).len(), 0, "not yet known to be apart");
+    assert_eq!(policy.decide(&apart), []);
+    assert_eq!(policy.inspect(&apart).len(), 512, "still known to be cold");
+    let bloated = |index| (index == 3 || index == 40).then_some(400);
     let counted = with(
         (0..512)
-            .map(|index| giant(index, false, bloated(index)))
+            .map(|index| huge(index, false, bloated(index)))
             .collect(),
     );
-    assert_eq!(
-        policy.decide(&counted),
-        [of_span(ActionKind::DemoteGiant, 1, 0)],
-        "once for all that is in it"
-    );
-    let apart = with((0..512).map(|index| huge(index, false, None)).collect());
-    assert_eq!(policy.decide(&apart), [demote(1, 3), demote(1, 40)]);
+    assert_eq!(policy.decide(&counted), [demote(1, 3), demote(1, 40)]);
 }
 
 #[test]
@@ -120,9 +128,6 @@ fn a_giant_page_that_the_kernel_breaks_up_is_made_again_ever_more_rarely() {
     let mut adaptive = adaptive();
     let apart = with_giant_pages(seen(huge_spans(4, 512)));
     let mut together = apart.clone();
-    for region in &mut together.processes[0].regions[..512] {
-        *region = giant(0, true, None);
-    }
     for (index, region) in (0..512).zip(&mut together.processes[0].regions) {
         *region = giant(index, true, None);
     }

@@ -1,18 +1,16 @@
 //! What `adaptive` looks into and demotes while memory is short.
 
 use std::cmp::Reverse;
-use std::collections::BTreeSet;
 
 use crate::action::{Action, ActionKind};
 use crate::observation::{MemoryObservation, Observation, RegionRef};
 use crate::page::{BASE_PAGE_SIZE, PageSize, Span};
-use crate::policy::spans;
 use crate::policy::tracked::Tracked;
 
 use super::settings::Settings;
 use super::state::State;
 
-/// Huge pages, those in giant pages too, whose zero-filled base pages are worth counting, those idle longest first.
+/// Huge pages whose zero-filled base pages are worth counting, those idle longest first.
 pub(super) fn worth_inspecting(
     states: &Tracked<State>,
     observation: &Observation,
@@ -20,7 +18,7 @@ pub(super) fn worth_inspecting(
     let mut targets = Vec::new();
     for process in &observation.processes {
         for (region, state) in states.join(process) {
-            if region.is_huge() && state.may_be_inspected() {
+            if region.page_size == PageSize::Huge && state.may_be_inspected() {
                 let target = RegionRef {
                     process: process.process,
                     region: region.region,
@@ -34,8 +32,33 @@ pub(super) fn worth_inspecting(
     targets.into_iter().map(|(_, target)| target).collect()
 }
 
-/// Huge pages to demote, those that give back most first, as many as end the shortage. For one that is in a
-/// giant page that one is, and it itself once it is seen to be apart.
+/// Giant pages to demote: those that are cold, so that what is in them can be looked into and demoted by
+/// itself. While it is in a giant page, looking into one huge page would mark them all accessed.
+pub(super) fn giant_demotions(
+    settings: &Settings,
+    states: &Tracked<State>,
+    observation: &Observation,
+) -> Vec<Action> {
+    let mut actions = Vec::new();
+    for process in &observation.processes {
+        for (region, state) in states.join(process) {
+            let is_first = Span::of(region.region).first_region() == region.region;
+            let is_cold = u16::from(state.idle()) >= settings.cold_intervals;
+            if region.page_size == PageSize::Giant && is_first && is_cold {
+                actions.push(Action {
+                    kind: ActionKind::DemoteGiant,
+                    target: RegionRef {
+                        process: process.process,
+                        region: region.region,
+                    },
+                });
+            }
+        }
+    }
+    actions
+}
+
+/// Huge pages to demote, those that give back most first, as many as end the shortage.
 pub(super) fn demotions(
     settings: &Settings,
     states: &Tracked<State>,
@@ -45,35 +68,27 @@ pub(super) fn demotions(
     for process in &observation.processes {
         for (region, state) in states.join(process) {
             let zero_filled = state.zero_filled().unwrap_or(0);
-            if region.is_huge() && zero_filled >= bar(settings, state) {
+            if region.page_size == PageSize::Huge && zero_filled >= bar(settings, state) {
                 let target = RegionRef {
                     process: process.process,
                     region: region.region,
                 };
-                bloated.push((Reverse(zero_filled), target, region.page_size));
+                bloated.push((Reverse(zero_filled), target));
             }
         }
     }
     bloated.sort_unstable();
     let mut wanted = bytes_wanted(settings, &observation.memory);
     let mut actions = Vec::new();
-    let mut broken_up = BTreeSet::new();
-    for (Reverse(zero_filled), target, page_size) in bloated {
+    for (Reverse(zero_filled), target) in bloated {
         if wanted == 0 {
             break;
         }
         wanted = wanted.saturating_sub(u64::from(zero_filled) * BASE_PAGE_SIZE);
-        if page_size != PageSize::Giant {
-            actions.push(Action {
-                kind: ActionKind::Demote,
-                target,
-            });
-        } else if broken_up.insert((target.process, Span::of(target.region))) {
-            actions.push(Action {
-                kind: ActionKind::DemoteGiant,
-                target: spans::target(target.process, Span::of(target.region)),
-            });
-        }
+        actions.push(Action {
+            kind: ActionKind::Demote,
+            target,
+        });
     }
     actions
 }

@@ -17,8 +17,8 @@
 //! may copy all of it (`giant`). The more often the kernel broke such a page up again, the longer it waits.
 //!
 //! A huge page is demoted only while memory is short, and only when its base pages were counted and
-//! enough of them hold nothing but zeros: those are what a demotion gives back (`demote`). A giant page in
-//! which there is such a huge page is demoted first. Without shortage a cold huge page stays.
+//! enough of them hold nothing but zeros: those are what a demotion gives back (`demote`). A giant page that
+//! is cold is demoted first, which costs next to nothing. Without shortage what is cold stays.
 //!
 //! The first touch of a page is not use: pages mapped since the last observation do not count as
 //! accessed. Where accesses are not known at all (the `mapped` tracker), every mapped page counts as
@@ -158,7 +158,12 @@ impl Policy for Adaptive {
                 ));
                 actions
             }
-            (true, true) => demote::demotions(&self.settings, &self.states, observation),
+            (true, true) => {
+                let mut actions =
+                    demote::giant_demotions(&self.settings, &self.states, observation);
+                actions.extend(demote::demotions(&self.settings, &self.states, observation));
+                actions
+            }
             (true, false) => Vec::new(),
         }
     }

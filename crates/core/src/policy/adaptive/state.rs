@@ -94,12 +94,10 @@ impl State {
         self.page_size != region.page_size && self.page_size > PageSize::Base && region.is_huge()
     }
 
-    /// The same memory, so the same history; but it may be looked into at once, because the Accessed bit of
-    /// a giant page said little about this part of it.
+    /// The same memory, so the same history; only how long it is mapped so begins anew.
     fn go_on_as(self, region: &RegionObservation, known: bool) -> State {
         State {
             age: 0,
-            inspect_in: 0,
             page_size: region.page_size,
             ..self.survive(region, known)
         }
@@ -213,7 +211,7 @@ impl State {
     }
 
     pub(super) fn may_be_inspected(&self) -> bool {
-        self.page_size > PageSize::Base && self.inspect_in == 0
+        self.page_size == PageSize::Huge && self.inspect_in == 0
     }
 }
 
@@ -303,7 +301,7 @@ mod tests {
         assert_eq!((state.zero_filled(), state.idle()), (Some(300), 3));
         let state = after(&[huge(0, Some(300)), giant, huge(0, None)]);
         assert_eq!((state.zero_filled(), state.idle()), (Some(300), 2));
-        assert!(state.may_be_inspected() && !state.may_become_giant(1));
+        assert!(!state.may_become_giant(1));
     }
 
     #[test]
