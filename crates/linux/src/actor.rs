@@ -30,7 +30,9 @@ pub(crate) fn cause_of(error: &Error) -> Cause {
     match error {
         Error::Gone { .. } | Error::NotMapped { .. } => Cause::Gone,
         Error::NotPermitted { .. } | Error::Missing { .. } => Cause::NotPermitted,
-        Error::KernelThread { .. } | Error::NotEligible { .. } => Cause::NotEligible,
+        Error::KernelThread { .. } | Error::NotEligible { .. } | Error::NoSpan { .. } => {
+            Cause::NotEligible
+        }
         Error::Io { .. } | Error::Malformed { .. } | Error::Track(_) => Cause::Busy,
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use mega_core::{
     Action, Machine, Observation, Outcome, ProcessId, ProcessObservation, Region,
-    RegionObservation, RegionRef,
+    RegionObservation, RegionRef, Span,
 };
 
 use crate::target::Target;
@@ -117,9 +117,44 @@ impl LinuxMachine {
         process: ProcessId,
         range: Option<Range<u64>>,
     ) -> Result<Vec<Region>, Error> {
+        let ranges = self.eligible_ranges(process, range)?;
+        Ok(ranges
+            .iter()
+            .flat_map(|range| Region::wholly_inside(range.start, range.end))
+            .collect())
+    }
+
+    /// The spans of a process that lie wholly in eligible memory, in address order: those in `range`, or all.
+    ///
+    /// # Errors
+    /// As [`LinuxMachine::eligible_regions`], and with a range [`Error::NoSpan`].
+    pub fn eligible_spans(
+        &mut self,
+        process: ProcessId,
+        range: Option<Range<u64>>,
+    ) -> Result<Vec<Span>, Error> {
+        let ranges = self.eligible_ranges(process, range.clone())?;
+        let spans: Vec<Span> = ranges
+            .iter()
+            .flat_map(|range| Span::wholly_inside(range.start, range.end))
+            .collect();
+        match range {
+            Some(range) if spans.is_empty() => Err(Error::NoSpan {
+                pid: process.pid,
+                range,
+            }),
+            _ => Ok(spans),
+        }
+    }
+
+    fn eligible_ranges(
+        &mut self,
+        process: ProcessId,
+        range: Option<Range<u64>>,
+    ) -> Result<Vec<Range<u64>>, Error> {
         let target = Target::open(&self.host, process)?;
-        let ranges = match range {
-            None => target.ranges,
+        match range {
+            None => Ok(target.ranges),
             Some(range) => {
                 let maps = target.mappings(&self.host)?;
                 if !maps.iter().any(|mapping| {
@@ -137,13 +172,9 @@ impl LinuxMachine {
                         range,
                     });
                 }
-                ranges
+                Ok(ranges)
             }
-        };
-        Ok(ranges
-            .iter()
-            .flat_map(|range| Region::wholly_inside(range.start, range.end))
-            .collect())
+        }
     }
 
     /// Observes one target. `None` where it is gone.

@@ -89,15 +89,15 @@ fn sees_all(kernel: &FakeKernel) -> Box<dyn Tracker> {
 }
 
 /// The whole spans, and the halves below and above them.
-fn span(index: u64) -> Span {
+fn span(index: usize) -> Span {
     let spans = Span::wholly_inside(
         FIRST_SPAN - GIANT_PAGE_SIZE,
         FIRST_SPAN + 3 * GIANT_PAGE_SIZE,
     );
-    spans.skip(1).nth(index as usize).unwrap()
+    spans.skip(1).nth(index).unwrap()
 }
 
-fn on_span(kind: ActionKind, process: ProcessId, index: u64) -> Action {
+fn on_span(kind: ActionKind, process: ProcessId, index: usize) -> Action {
     let region = span(index).first_region();
     Action {
         kind,
@@ -105,7 +105,7 @@ fn on_span(kind: ActionKind, process: ProcessId, index: u64) -> Action {
     }
 }
 
-fn act(machine: &mut LinuxMachine, kind: ActionKind, process: ProcessId, index: u64) -> Outcome {
+fn act(machine: &mut LinuxMachine, kind: ActionKind, process: ProcessId, index: usize) -> Outcome {
     machine.act(&[on_span(kind, process, index)])[0]
 }
 
@@ -227,7 +227,7 @@ fn observing_does_not_break_a_giant_page_up() {
         }
         let state = kernel.state();
         let cleared =
-            |index: u64| state.processes[&PID].regions[&span(index).start()].accessed == 0;
+            |index: usize| state.processes[&PID].regions[&span(index).start()].accessed == 0;
         assert!(cleared(1), "the others are cleared all the same");
         assert!(
             state

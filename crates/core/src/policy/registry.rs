@@ -16,6 +16,9 @@ pub struct PolicyInfo {
     pub source: &'static str,
     /// What it can be adjusted by.
     pub parameters: &'static [ParameterInfo],
+    /// Whether it is a policy of its own only where the machine has giant pages.
+    #[serde(skip)]
+    pub for_giant_pages: bool,
     /// Pairs of parameters of which the first must not be above the second.
     #[serde(skip)]
     pub(super) ordered: &'static [(&'static ParameterInfo, &'static ParameterInfo)],

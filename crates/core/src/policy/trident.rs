@@ -45,6 +45,7 @@ pub(super) const INFO: PolicyInfo = PolicyInfo {
     summary: "promotes to the largest page that the addresses allow: 1 GiB where the kernel has such pages, else 2 MiB; never demotes",
     source: "Trident (MICRO '21), section 5.1.3",
     parameters: &[GIANT_MAPPED, HUGE_MAPPED, HIGH_WATERMARK],
+    for_giant_pages: true,
     ordered: &[],
     build: |values| Box::new(Trident::new(values)),
 };

@@ -12,9 +12,9 @@ use super::cause_name;
 pub(crate) struct ActionReport {
     pub(crate) version: u32,
     pub(crate) pid: u32,
-    /// `promote` or `demote`.
+    /// `promote` or `demote`; `promote_giant` or `demote_giant` of spans.
     pub(crate) action: ActionKind,
-    /// Regions that were asked for.
+    /// Regions that were asked for, or spans.
     pub(crate) regions: u64,
     /// Changed, and seen to be so.
     pub(crate) done: u64,

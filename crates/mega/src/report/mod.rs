@@ -143,6 +143,19 @@ pub(crate) struct Actions {
     pub(crate) backed_off: u64,
 }
 
+impl Actions {
+    /// What was done with giant pages; `None` where nothing was.
+    pub(crate) fn giant_in_words(&self) -> Option<String> {
+        let any = self.promoted_giant + self.demoted_giant > 0;
+        any.then(|| {
+            format!(
+                "{} spans promoted to giant pages, {} demoted",
+                self.promoted_giant, self.demoted_giant
+            )
+        })
+    }
+}
+
 /// Failed actions by cause: `no_memory`, `busy`, `gone`, `not_eligible`, `not_huge`, `not_permitted`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Failures {

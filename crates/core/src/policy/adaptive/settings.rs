@@ -106,6 +106,7 @@ pub(in crate::policy) const INFO: PolicyInfo = PolicyInfo {
         HOT_ZERO_FILLED,
         GIANT_IN_USE,
     ],
+    for_giant_pages: false,
     ordered: &[
         (&MIN_UTILIZATION, &MAX_UTILIZATION),
         (&PRESSURE_START, &PRESSURE_STOP),
