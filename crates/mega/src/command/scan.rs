@@ -258,3 +258,34 @@ fn would_in_words(would: &BTreeMap<String, Would>) -> String {
     let _ = write!(text, "{table}");
     text
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn giant_pages_are_a_column_only_where_some_policy_asks_for_them() {
+        let mut would = BTreeMap::from([
+            ("adaptive".to_owned(), Would::default()),
+            ("trident".to_owned(), Would::default()),
+        ]);
+        assert!(!would_in_words(&would).contains("giant"));
+        would
+            .entry("trident".to_owned())
+            .or_default()
+            .promotions_giant = 3;
+        let text = would_in_words(&would);
+        let heading = text.lines().nth(2).expect("a heading");
+        assert!(
+            heading.ends_with("to giant pages  from giant pages"),
+            "{text}"
+        );
+        let last: Vec<&str> = text
+            .lines()
+            .last()
+            .expect("a row")
+            .split_whitespace()
+            .collect();
+        assert_eq!(last, ["trident", "0", "0", "0", "B", "0", "B", "3", "0"]);
+    }
+}

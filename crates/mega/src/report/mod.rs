@@ -259,6 +259,24 @@ mod tests {
     }
 
     #[test]
+    fn giant_pages_are_told_only_where_there_were_some() {
+        let mut actions = Actions::default();
+        assert_eq!(actions.giant_in_words(), None);
+        actions.demoted_giant = 2;
+        let words = "0 spans promoted to giant pages, 2 demoted";
+        assert_eq!(actions.giant_in_words().as_deref(), Some(words));
+    }
+
+    #[test]
+    fn an_older_managers_status_is_read_without_giant_pages() {
+        let mut status = serde_json::to_value(Actions::default()).expect("serializes");
+        let fields = status.as_object_mut().expect("an object");
+        fields.retain(|name, _| !name.ends_with("_giant"));
+        let read: Actions = serde_json::from_value(status).expect("it is read");
+        assert_eq!(read, Actions::default());
+    }
+
+    #[test]
     fn accesses_of_a_sum_are_known_only_where_all_are() {
         let known = Observed {
             regions: 1,
