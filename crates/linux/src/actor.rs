@@ -50,7 +50,12 @@ pub(crate) fn perform(
     let mut regions: Vec<Region> = run.iter().map(|action| action.target.region).collect();
     regions.sort_unstable();
     regions.dedup();
-    let mut work = match Work::begin(host, target, &regions) {
+    // Of a span the kernel is asked, which clears no Accessed bit of it.
+    let looked_at: &[Region] = match first.kind.page_size() {
+        PageSize::Giant => &[],
+        PageSize::Base | PageSize::Huge => &regions,
+    };
+    let mut work = match Work::begin(host, target, looked_at) {
         Ok(work) => work,
         Err(error) => return vec![Outcome::Failed(cause_of(&error)); run.len()],
     };

@@ -56,7 +56,7 @@ impl GiantPages {
     pub fn with_device(device: Box<dyn Device>) -> Result<Self, Error> {
         if device.info().features & interface::FEATURE_GIANT == 0 {
             return Err(Error::Missing {
-                feature: "transparent 1 GiB pages in this kernel".to_owned(),
+                feature: "the kernel's support for transparent 1 GiB pages".to_owned(),
                 remedy: REMEDY.to_owned(),
             });
         }

@@ -4,9 +4,9 @@ use std::io;
 
 use super::probe::{CAP_SYS_NICE, CAP_SYS_PTRACE, Capability, Probes};
 use super::{Feature, State, TrackerChoice};
-use crate::TrackerKind;
 use crate::kernel::Refused;
 use crate::tracker_choice::Choice;
+use crate::{Error, TrackerKind};
 
 /// Every feature, in the order in which they matter.
 pub(super) fn features(probes: &Probes, choice: &Choice) -> Vec<Feature> {
@@ -342,6 +342,8 @@ fn giant_pages(probes: &Probes) -> Feature {
             State::Available,
             "the kernel has them, and mega.ko can make them".to_owned(),
         ),
+        // How to get it is said below.
+        Err(Error::Missing { feature, .. }) => (State::Missing, format!("{feature} is missing")),
         Err(error) => (State::Missing, error.to_string()),
     };
     Feature {
