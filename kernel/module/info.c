@@ -17,6 +17,8 @@ static u64 features(void)
 		features |= MEGA_FEATURE_COMPACT_COUNTS;
 	if (IS_ENABLED(CONFIG_PAGE_IDLE_FLAG))
 		features |= MEGA_FEATURE_KEEPS_YOUNG;
+	if (mega_giant_available())
+		features |= MEGA_FEATURE_GIANT;
 	return features;
 }
 

@@ -28,6 +28,10 @@ static long mega_ioctl(struct file *file, unsigned int request,
 		return mega_ioctl_scan_blocks(user);
 	case MEGA_IOC_COMPACT:
 		return mega_ioctl_compact(user);
+	case MEGA_IOC_PROMOTE:
+		return mega_ioctl_promote(user);
+	case MEGA_IOC_DEMOTE:
+		return mega_ioctl_demote(user);
 	default:
 		return -ENOTTY;
 	}

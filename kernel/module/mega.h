@@ -26,5 +26,10 @@ long mega_ioctl_info(void __user *argument);
 long mega_ioctl_scan_task(void __user *argument);
 long mega_ioctl_scan_blocks(void __user *argument);
 long mega_ioctl_compact(void __user *argument);
+long mega_ioctl_promote(void __user *argument);
+long mega_ioctl_demote(void __user *argument);
+
+/* Whether this kernel, on this CPU, has PROMOTE and DEMOTE. */
+bool mega_giant_available(void);
 
 #endif /* MEGA_H */

@@ -18,7 +18,8 @@
  *
  * Units: a base page is 4 KiB; a frame number (PFN) is a physical address
  * divided by 4096; a region is an aligned 2 MiB of virtual addresses; a block is
- * an aligned 2 MiB of physical memory.
+ * an aligned 2 MiB of physical memory; a span is an aligned 1 GiB of virtual
+ * addresses; a chunk is an aligned 1 GiB of physical memory.
  */
 #ifndef MEGA_IOCTL_H
 #define MEGA_IOCTL_H
@@ -32,6 +33,8 @@
 #define MEGA_REGION_PAGES 512
 #define MEGA_REGION_BYTES 0x200000ULL
 #define MEGA_BLOCK_FRAMES 512
+#define MEGA_SPAN_BYTES 0x40000000ULL
+#define MEGA_CHUNK_FRAMES 0x40000ULL
 
 /* ---- INFO -------------------------------------------------------------- */
 
@@ -56,6 +59,11 @@
 #define MEGA_FEATURE_FLUSH 0x20ULL
 /* MEGA_TASK_CLEAR reaches secondary MMUs. Never set by this version. */
 #define MEGA_FEATURE_SECONDARY 0x40ULL
+/*
+ * PROMOTE and DEMOTE are there: the kernel has CONFIG_ANON_PUD and the CPU can
+ * map 1 GiB by one entry. Without this bit both fail with EOPNOTSUPP.
+ */
+#define MEGA_FEATURE_GIANT 0x80ULL
 
 struct mega_info {
 	__u32 size;
@@ -303,10 +311,90 @@ struct mega_compact {
 	__u64 reserved;
 };
 
+/* ---- PROMOTE ----------------------------------------------------------- */
+
+/* Only if no page has to be moved for it (MEGA_PROMOTE_WOULD_MOVE otherwise). */
+#define MEGA_PROMOTE_IN_PLACE 0x1U
+
+/* No frame, or: whichever the kernel chooses. */
+#define MEGA_ANY_FRAME (~0ULL)
+
+enum mega_promote_stop {
+	MEGA_PROMOTE_DONE = 0,		/* a giant page maps the span now */
+	MEGA_PROMOTE_ALREADY = 1,	/* and did before */
+	MEGA_PROMOTE_NOT_ELIGIBLE = 2,	/* the span does not lie in one private
+					 * anonymous VMA that may have huge pages
+					 */
+	MEGA_PROMOTE_NOT_HUGE = 3,	/* a region of it is not mapped by one
+					 * 2 MiB page: see MADV_COLLAPSE
+					 */
+	MEGA_PROMOTE_BUSY = 4,		/* a page is pinned, shared, or changed
+					 * meanwhile: later, perhaps
+					 */
+	MEGA_PROMOTE_NO_CHUNK = 5,	/* no chunk to move the pages to */
+	MEGA_PROMOTE_SIGNAL = 6,	/* a fatal signal */
+	MEGA_PROMOTE_WOULD_MOVE = 7,	/* see MEGA_PROMOTE_IN_PLACE */
+};
+
+/*
+ * Maps the span at start, of the process that pidfd names, by one giant page. All
+ * its regions have to be mapped by 2 MiB pages, which stay what they are: those
+ * that lie at their place in a chunk stay there, the others are moved into it.
+ *
+ * A valid call succeeds whatever stop is; what was moved by then stays moved and
+ * the memory keeps its contents and its 2 MiB pages.
+ *
+ * Errors, beside the general ones: EOPNOTSUPP see MEGA_FEATURE_GIANT; EBADF, ESRCH
+ * as for SCAN_TASK.
+ */
+struct mega_promote {
+	__u32 size;
+	__u32 flags;		/* MEGA_PROMOTE_IN_PLACE */
+	__s32 pidfd;
+	__u32 stop;		/* out: enum mega_promote_stop */
+	__u64 start;		/* a multiple of 1 GiB */
+	__u64 frame;		/* in: first frame of the chunk to use, a
+				 * multiple of MEGA_CHUNK_FRAMES, or
+				 * MEGA_ANY_FRAME; out: first frame of the giant
+				 * page, MEGA_ANY_FRAME where there is none
+				 */
+	__u32 in_place;		/* out: 2 MiB pages that were at their place */
+	__u32 moved;		/* out: 2 MiB pages moved to it */
+	__u32 attempts;		/* out: times that the kernel tried */
+	__s32 error;		/* out: what the kernel said, 0 or -errno */
+	__u64 nanoseconds;	/* out: time taken */
+	__u64 reserved;
+};
+
+/* ---- DEMOTE ------------------------------------------------------------ */
+
+enum mega_demote_stop {
+	MEGA_DEMOTE_DONE = 0,		/* 2 MiB pages map the span now */
+	MEGA_DEMOTE_NOT_GIANT = 1,	/* no giant page mapped it */
+};
+
+/*
+ * Maps the span at start, of the process that pidfd names, by 2 MiB pages again
+ * where it is mapped by a giant page. Nothing is moved.
+ *
+ * Errors: as for PROMOTE; and EINTR a fatal signal came first.
+ */
+struct mega_demote {
+	__u32 size;
+	__u32 flags;		/* 0 */
+	__s32 pidfd;
+	__u32 stop;		/* out: enum mega_demote_stop */
+	__u64 start;		/* a multiple of 1 GiB */
+	__u64 nanoseconds;	/* out: time taken */
+	__u64 reserved;
+};
+
 #define MEGA_IOCTL_TYPE 0xB6
 #define MEGA_IOC_INFO _IOWR(MEGA_IOCTL_TYPE, 0, struct mega_info)
 #define MEGA_IOC_SCAN_TASK _IOWR(MEGA_IOCTL_TYPE, 1, struct mega_scan_task)
 #define MEGA_IOC_SCAN_BLOCKS _IOWR(MEGA_IOCTL_TYPE, 2, struct mega_scan_blocks)
 #define MEGA_IOC_COMPACT _IOWR(MEGA_IOCTL_TYPE, 3, struct mega_compact)
+#define MEGA_IOC_PROMOTE _IOWR(MEGA_IOCTL_TYPE, 4, struct mega_promote)
+#define MEGA_IOC_DEMOTE _IOWR(MEGA_IOCTL_TYPE, 5, struct mega_demote)
 
 #endif /* MEGA_IOCTL_H */

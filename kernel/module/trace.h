@@ -117,6 +117,74 @@ TRACE_EVENT(mega_compact,
 		  __entry->attempts, __entry->nanoseconds, __entry->error)
 );
 
+TRACE_EVENT(mega_promote,
+	TP_PROTO(const struct mega_promote *request, int error),
+	TP_ARGS(request, error),
+	TP_STRUCT__entry(
+		__field(u64, start)
+		__field(u64, frame)
+		__field(u64, nanoseconds)
+		__field(u32, flags)
+		__field(u32, stop)
+		__field(u32, in_place)
+		__field(u32, moved)
+		__field(u32, attempts)
+		__field(int, kernel_error)
+		__field(int, error)
+	),
+	TP_fast_assign(
+		__entry->start = request->start;
+		__entry->frame = request->frame;
+		__entry->nanoseconds = request->nanoseconds;
+		__entry->flags = request->flags;
+		__entry->stop = request->stop;
+		__entry->in_place = request->in_place;
+		__entry->moved = request->moved;
+		__entry->attempts = request->attempts;
+		__entry->kernel_error = request->error;
+		__entry->error = error;
+	),
+	TP_printk("start=0x%llx flags=0x%x stop=%s frame=0x%llx in_place=%u moved=%u attempts=%u ns=%llu kernel_error=%d error=%d",
+		  __entry->start, __entry->flags,
+		  __print_symbolic(__entry->stop,
+				   { MEGA_PROMOTE_DONE, "done" },
+				   { MEGA_PROMOTE_ALREADY, "already" },
+				   { MEGA_PROMOTE_NOT_ELIGIBLE, "not_eligible" },
+				   { MEGA_PROMOTE_NOT_HUGE, "not_huge" },
+				   { MEGA_PROMOTE_BUSY, "busy" },
+				   { MEGA_PROMOTE_NO_CHUNK, "no_chunk" },
+				   { MEGA_PROMOTE_SIGNAL, "signal" },
+				   { MEGA_PROMOTE_WOULD_MOVE, "would_move" }),
+		  __entry->frame, __entry->in_place, __entry->moved,
+		  __entry->attempts, __entry->nanoseconds,
+		  __entry->kernel_error, __entry->error)
+);
+
+TRACE_EVENT(mega_demote,
+	TP_PROTO(const struct mega_demote *request, int error),
+	TP_ARGS(request, error),
+	TP_STRUCT__entry(
+		__field(u64, start)
+		__field(u64, nanoseconds)
+		__field(u32, flags)
+		__field(u32, stop)
+		__field(int, error)
+	),
+	TP_fast_assign(
+		__entry->start = request->start;
+		__entry->nanoseconds = request->nanoseconds;
+		__entry->flags = request->flags;
+		__entry->stop = request->stop;
+		__entry->error = error;
+	),
+	TP_printk("start=0x%llx flags=0x%x stop=%s ns=%llu error=%d",
+		  __entry->start, __entry->flags,
+		  __print_symbolic(__entry->stop,
+				   { MEGA_DEMOTE_DONE, "done" },
+				   { MEGA_DEMOTE_NOT_GIANT, "not_giant" }),
+		  __entry->nanoseconds, __entry->error)
+);
+
 #endif /* MEGA_TRACE_H */
 
 #undef TRACE_INCLUDE_PATH

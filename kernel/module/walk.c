@@ -22,7 +22,9 @@
  *    what __pte_offset_map_lock() does.
  *
  * 3. A PMD or PUD leaf appears, changes and goes under pmd_lock() or, for a PUD,
- *    pud_lock(); it is read again under that lock.
+ *    pud_lock(); it is read again under that lock. A PUD leaf of anonymous memory
+ *    (CONFIG_ANON_PUD) replaces a PMD table only under the mmap lock held for
+ *    writing, and the table is kept; so what 1. says of tables holds.
  *
  * 4. Under the lock of its table an entry that is present holds a reference on
  *    its page, so the folio may be used. Not so entries that have no struct page
@@ -257,10 +259,10 @@ static bool read_pud(struct mega_walk *walk, pud_t *entry,
 	bool last = IS_ALIGNED(address + PMD_SIZE, PUD_SIZE);
 	spinlock_t *lock = pud_lock(walk->mm, entry);
 	pud_t pud = pudp_get(entry);
-	bool leaf = pud_present(pud) && pud_leaf(pud);
+	bool leaf = pud_leaf(pud);
 	bool accessed;
 
-	if (leaf) {
+	if (leaf && pud_present(pud)) {
 		accessed = entry_accessed((unsigned long *)entry,
 					  walk->clear && last);
 		walk->region.page_shift = PUD_SHIFT;
@@ -305,10 +307,11 @@ static pud_t *find_pud(struct mm_struct *mm, unsigned long address,
 
 static enum step step_of(pud_t pud)
 {
-	if (pud_none(pud) || !pud_present(pud))
-		return STEP_NOTHING;
+	/* First: while a leaf is being split it is not present for a moment. */
 	if (pud_leaf(pud))
 		return STEP_LEAF;
+	if (pud_none(pud) || !pud_present(pud))
+		return STEP_NOTHING;
 	return pud_bad(pud) ? STEP_NOTHING : STEP_TABLE;
 }
 

@@ -182,6 +182,77 @@ static void compact_request_checks(void)
 	tap_fails(ioctl(device, MEGA_IOC_COMPACT, BAD_POINTER), EFAULT, "COMPACT of a bad pointer");
 }
 
+/* On a kernel without giant pages a request with nothing wrong is refused as well. */
+#define PROMOTE_FAILS(error, change)                                                  \
+	do {                                                                          \
+		struct mega_promote request = promote_request(self, NULL);            \
+		request.change;                                                       \
+		tap_fails(ioctl(device, MEGA_IOC_PROMOTE, &request), error,           \
+			  "PROMOTE with %s", #change);                                \
+	} while (0)
+
+static void promote(void)
+{
+	struct mega_promote request = promote_request(self, NULL);
+	bool giant = giant_available(device);
+
+	PROMOTE_FAILS(EINVAL, size = 0);
+	PROMOTE_FAILS(EINVAL, size = sizeof(request) + 8);
+	PROMOTE_FAILS(EINVAL, flags = 2);
+	PROMOTE_FAILS(EINVAL, flags = ~0U);
+	PROMOTE_FAILS(EINVAL, reserved = 1);
+	PROMOTE_FAILS(EINVAL, start = HUGE);
+	PROMOTE_FAILS(EINVAL, start = ~0ULL);
+	PROMOTE_FAILS(EINVAL, start = 0xffff800000000000ULL);
+	PROMOTE_FAILS(EINVAL, start = -(__u64)GIANT);
+	PROMOTE_FAILS(EINVAL, frame = 1);
+	PROMOTE_FAILS(EINVAL, frame = MEGA_CHUNK_FRAMES - 1);
+	PROMOTE_FAILS(EINVAL, frame = ~0ULL - 1);
+	PROMOTE_FAILS(giant ? EBADF : EOPNOTSUPP, pidfd = -1);
+	PROMOTE_FAILS(giant ? EBADF : EOPNOTSUPP, pidfd = device);
+	tap_fails(ioctl(device, MEGA_IOC_PROMOTE, BAD_POINTER), EFAULT, "PROMOTE of a bad pointer");
+	if (!giant) {
+		tap_fails(ioctl(device, MEGA_IOC_PROMOTE, &request), EOPNOTSUPP,
+			  "PROMOTE on a kernel without giant pages");
+		return;
+	}
+	tap_equal(ioctl(device, MEGA_IOC_PROMOTE, &request), 0, "PROMOTE with none of it succeeds");
+	tap_equal(request.stop, MEGA_PROMOTE_NOT_ELIGIBLE, "and finds no memory at address 0");
+	tap_equal(request.error, -EINVAL, "and says what the kernel said");
+	tap_ok(request.frame == MEGA_ANY_FRAME, "and no frame");
+}
+
+#define DEMOTE_FAILS(error, change)                                                   \
+	do {                                                                          \
+		struct mega_demote request = demote_request(self, NULL);              \
+		request.change;                                                       \
+		tap_fails(ioctl(device, MEGA_IOC_DEMOTE, &request), error,            \
+			  "DEMOTE with %s", #change);                                 \
+	} while (0)
+
+static void demote(void)
+{
+	struct mega_demote request = demote_request(self, NULL);
+	bool giant = giant_available(device);
+
+	DEMOTE_FAILS(EINVAL, size = 0);
+	DEMOTE_FAILS(EINVAL, size = sizeof(request) - 8);
+	DEMOTE_FAILS(EINVAL, flags = 1);
+	DEMOTE_FAILS(EINVAL, reserved = 1);
+	DEMOTE_FAILS(EINVAL, start = HUGE);
+	DEMOTE_FAILS(EINVAL, start = 0xffff800000000000ULL);
+	DEMOTE_FAILS(giant ? EBADF : EOPNOTSUPP, pidfd = -1);
+	DEMOTE_FAILS(giant ? EBADF : EOPNOTSUPP, pidfd = device);
+	tap_fails(ioctl(device, MEGA_IOC_DEMOTE, BAD_POINTER), EFAULT, "DEMOTE of a bad pointer");
+	if (!giant) {
+		tap_fails(ioctl(device, MEGA_IOC_DEMOTE, &request), EOPNOTSUPP,
+			  "DEMOTE on a kernel without giant pages");
+		return;
+	}
+	tap_equal(ioctl(device, MEGA_IOC_DEMOTE, &request), 0, "DEMOTE with none of it succeeds");
+	tap_equal(request.stop, MEGA_DEMOTE_NOT_GIANT, "and finds no giant page at address 0");
+}
+
 static void info(void)
 {
 	struct mega_info request = info_request();
@@ -197,7 +268,7 @@ static void info(void)
 	tap_fails(ioctl(device, MEGA_IOC_INFO, BAD_POINTER), EFAULT, "INFO of a bad pointer");
 	tap_fails(ioctl(device, _IOWR(MEGA_IOCTL_TYPE, 0, struct mega_compact), &request), ENOTTY,
 		  "INFO's number with another size is no request");
-	tap_fails(ioctl(device, _IO(MEGA_IOCTL_TYPE, 4), 0), ENOTTY, "number 4 is no request");
+	tap_fails(ioctl(device, _IO(MEGA_IOCTL_TYPE, 6), 0), ENOTTY, "number 6 is no request");
 	tap_fails(ioctl(device, 0, 0), ENOTTY, "0 is no request");
 	tap_fails(ioctl(device, FIONREAD, &request), ENOTTY, "FIONREAD is no request");
 }
@@ -224,6 +295,8 @@ static void unprivileged(void)
 		struct mega_scan_task task = good_scan_task();
 		struct mega_scan_blocks scan = scan_blocks_request(0, blocks, 4);
 		struct mega_compact request = compact_request(1 << 18, 9);
+		struct mega_promote up = promote_request(self, NULL);
+		struct mega_demote down = demote_request(self, NULL);
 		int allowed = 0;
 
 		if (setgid(1) || setuid(1))
@@ -235,6 +308,8 @@ static void unprivileged(void)
 		allowed |= (!ioctl(device, MEGA_IOC_SCAN_BLOCKS, &scan) || errno != EPERM) << 3;
 		allowed |= (!ioctl(device, MEGA_IOC_COMPACT, &request) || errno != EPERM) << 4;
 		allowed |= (!ioctl(device, 0, 0) || errno != EPERM) << 5;
+		allowed |= (!ioctl(device, MEGA_IOC_PROMOTE, &up) || errno != EPERM) << 6;
+		allowed |= (!ioctl(device, MEGA_IOC_DEMOTE, &down) || errno != EPERM) << 7;
 		_exit(allowed);
 	}
 	waitpid(child, &status, 0);
@@ -255,6 +330,8 @@ int main(void)
 	read_only_request();
 	scan_blocks();
 	compact_request_checks();
+	promote();
+	demote();
 	other_calls();
 	unprivileged();
 	return tap_end();

@@ -63,6 +63,25 @@ struct mega_compact compact_request(uint64_t frame, uint32_t order)
 	};
 }
 
+struct mega_promote promote_request(int pidfd, const void *start)
+{
+	return (struct mega_promote){
+		.size = sizeof(struct mega_promote),
+		.pidfd = pidfd,
+		.start = (uintptr_t)start,
+		.frame = MEGA_ANY_FRAME,
+	};
+}
+
+struct mega_demote demote_request(int pidfd, const void *start)
+{
+	return (struct mega_demote){
+		.size = sizeof(struct mega_demote),
+		.pidfd = pidfd,
+		.start = (uintptr_t)start,
+	};
+}
+
 struct mega_compact compact(int device, uint64_t frame, uint32_t order, uint32_t flags)
 {
 	struct mega_compact request = compact_request(frame, order);
@@ -140,6 +159,15 @@ uint64_t flags_of(uint64_t frame)
 	static __thread struct words flags = { .path = "/proc/kpageflags" };
 
 	return read_word(&flags, frame);
+}
+
+bool giant_available(int device)
+{
+	struct mega_info info = info_request();
+
+	if (ioctl(device, MEGA_IOC_INFO, &info))
+		tap_bail("INFO");
+	return info.features & MEGA_FEATURE_GIANT;
 }
 
 uint64_t end_frame(int device)

@@ -11,6 +11,7 @@
 
 #define PAGE 4096UL
 #define HUGE (2UL << 20)
+#define GIANT (1UL << 30)
 
 #ifndef MADV_COLLAPSE
 #define MADV_COLLAPSE 25
@@ -28,6 +29,11 @@ struct mega_scan_task scan_task_request(int pidfd, const void *start, size_t len
 struct mega_scan_blocks scan_blocks_request(uint64_t start_frame, struct mega_block *blocks,
 					    uint32_t count);
 struct mega_compact compact_request(uint64_t frame, uint32_t order);
+struct mega_promote promote_request(int pidfd, const void *start);
+struct mega_demote demote_request(int pidfd, const void *start);
+
+/* Whether INFO says that PROMOTE and DEMOTE are there. */
+bool giant_available(int device);
 
 /* COMPACT; bails out when the request is refused. */
 struct mega_compact compact(int device, uint64_t frame, uint32_t order, uint32_t flags);

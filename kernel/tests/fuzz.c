@@ -32,6 +32,8 @@
 
 #define VICTIMS 4
 #define CALLERS 2
+/* Garbage, and then each of the device's. */
+#define REQUESTS 6
 
 /* Shared by all processes. */
 struct board {
@@ -39,8 +41,9 @@ struct board {
 	volatile bool quiet;		/* callers let go of the device */
 	volatile pid_t victims[VICTIMS];
 	uint64_t end;			/* of memory, in frames */
-	unsigned long calls[4];		/* by request, that succeeded */
-	unsigned long errors[4];	/* and that failed */
+	bool giant;			/* the kernel has giant pages */
+	unsigned long calls[REQUESTS];	/* by request, that succeeded */
+	unsigned long errors[REQUESTS];	/* and that failed */
 	unsigned long done;		/* compactions that ended so */
 	unsigned long lives;		/* of victims */
 	unsigned long reloads;
@@ -252,6 +255,54 @@ static int compact_some(int device)
 	return result;
 }
 
+/* Any, or one of those that victims have something in: their memory lies below what they share, as they are forked. */
+static uint64_t some_span(void)
+{
+	uint64_t own = (uintptr_t)board / GIANT;
+
+	return (below(4) ? own - below(3) : below(1 << 17)) * GIANT;
+}
+
+static int promote_some(int device)
+{
+	int pidfd = pidfd_of(board->victims[below(VICTIMS)]);
+	struct mega_promote request = promote_request(pidfd, NULL);
+	int result;
+
+	request.start = some_span();
+	request.flags = below(2);
+	if (below(2))
+		request.frame = below(board->end / MEGA_CHUNK_FRAMES + 2) * MEGA_CHUNK_FRAMES;
+	MAYBE(request.size);
+	MAYBE(request.flags);
+	MAYBE(request.pidfd);
+	MAYBE(request.start);
+	MAYBE(request.frame);
+	MAYBE(request.reserved);
+	result = ioctl(device, MEGA_IOC_PROMOTE, &request);
+	if (pidfd >= 0)
+		close(pidfd);
+	return result;
+}
+
+static int demote_some(int device)
+{
+	int pidfd = pidfd_of(board->victims[below(VICTIMS)]);
+	struct mega_demote request = demote_request(pidfd, NULL);
+	int result;
+
+	request.start = some_span();
+	MAYBE(request.size);
+	MAYBE(request.flags);
+	MAYBE(request.pidfd);
+	MAYBE(request.start);
+	MAYBE(request.reserved);
+	result = ioctl(device, MEGA_IOC_DEMOTE, &request);
+	if (pidfd >= 0)
+		close(pidfd);
+	return result;
+}
+
 static int garbage(int device)
 {
 	uint64_t words[16];
@@ -264,7 +315,7 @@ static int garbage(int device)
 	case 1:
 		return ioctl(device, any(), words);
 	case 2:
-		return ioctl(device, _IOWR(MEGA_IOCTL_TYPE, below(5), char[64]), words);
+		return ioctl(device, _IOWR(MEGA_IOCTL_TYPE, below(7), char[64]), words);
 	default:
 		return ioctl(device, MEGA_IOC_INFO, words);
 	}
@@ -272,8 +323,10 @@ static int garbage(int device)
 
 static void call(int device)
 {
-	static int (*const requests[4])(int) = { garbage, scan_task, scan_blocks, compact_some };
-	unsigned int which = below(16) == 0 ? 0 : 1 + below(3);
+	static int (*const requests[REQUESTS])(int) = {
+		garbage, scan_task, scan_blocks, compact_some, promote_some, demote_some,
+	};
+	unsigned int which = below(16) == 0 ? 0 : 1 + below(REQUESTS - 1);
 
 	if (!requests[which](device)) {
 		add(&board->calls[which]);
@@ -284,6 +337,10 @@ static void call(int device)
 	case EINVAL: case EFAULT: case EBADF: case ESRCH: case ENXIO: case ENOTTY: case EINTR:
 	case ENOMEM: case EBUSY:
 		break;
+	case EOPNOTSUPP:
+		if (!board->giant)
+			break;
+		/* fall through */
 	default:
 		tap_note("request %u failed with %s", which, strerror(errno));
 		add(&board->strange);
@@ -420,7 +477,8 @@ static void victim(void)
 
 static bool every_request_succeeded(void)
 {
-	return board->calls[1] && board->calls[2] && board->calls[3] && board->done;
+	return board->calls[1] && board->calls[2] && board->calls[3] && board->done &&
+	       (!board->giant || (board->calls[4] && board->calls[5]));
 }
 
 /* How many seconds more it goes on where a slow machine did not come to all. */
@@ -440,6 +498,7 @@ int main(int argc, char **argv)
 	if (board == MAP_FAILED)
 		tap_bail("mmap");
 	board->end = end_frame(device);
+	board->giant = giant_available(device);
 	close(device);
 	random_state = argc > 2 ? strtoull(argv[2], NULL, 0) : (uint64_t)time(NULL) * 2654435761u + 1;
 	tap_note("seed 0x%lx, %ld seconds", random_state, seconds);
@@ -468,9 +527,10 @@ int main(int argc, char **argv)
 		tap_skip("with swap to zram", "there is no " DISK);
 	if (!module_is_there())
 		tap_skip("with reloading", "there is no " MODULE_FILE);
-	tap_note("SCAN_TASK %lu and %lu errors, SCAN_BLOCKS %lu and %lu, COMPACT %lu and %lu (%lu emptied), garbage %lu refused",
+	tap_note("SCAN_TASK %lu and %lu errors, SCAN_BLOCKS %lu and %lu, COMPACT %lu and %lu (%lu emptied), PROMOTE %lu and %lu, DEMOTE %lu and %lu, garbage %lu refused",
 		 board->calls[1], board->errors[1], board->calls[2], board->errors[2],
-		 board->calls[3], board->errors[3], board->done, board->errors[0]);
+		 board->calls[3], board->errors[3], board->done, board->calls[4], board->errors[4],
+		 board->calls[5], board->errors[5], board->errors[0]);
 	tap_note("%lu lives of victims, %lu reloads", board->lives, board->reloads);
 	return tap_end();
 }

@@ -1,11 +1,26 @@
 // SPDX-License-Identifier: GPL-2.0
 /* INFO, and the device itself. */
 #include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include "device.h"
 #include "tap.h"
+
+static bool kernel_counts_giant_pages(void)
+{
+	FILE *meminfo = fopen("/proc/meminfo", "re");
+	char line[256];
+	bool found = false;
+
+	while (meminfo && !found && fgets(line, sizeof(line), meminfo))
+		found = !strncmp(line, "AnonPudMapped:", 14);
+	if (meminfo)
+		fclose(meminfo);
+	return found;
+}
 
 int main(void)
 {
@@ -30,5 +45,9 @@ int main(void)
 		 (unsigned long long)info.end_frame, info.page_table_levels);
 	tap_equal(sizeof(struct mega_region), 16, "a region record has 16 bytes");
 	tap_equal(sizeof(struct mega_block), 16, "a block record has 16 bytes");
+	tap_equal(sizeof(struct mega_promote), 64, "PROMOTE's structure has 64 bytes");
+	tap_equal(sizeof(struct mega_demote), 40, "DEMOTE's has 40");
+	tap_equal(!!(info.features & MEGA_FEATURE_GIANT), kernel_counts_giant_pages(),
+		  "giant pages are promised where the kernel counts them, and only there");
 	return tap_end();
 }

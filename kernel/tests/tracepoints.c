@@ -34,6 +34,9 @@ int main(void)
 	struct mega_scan_task task = scan_task_request(self, memory, 4 * HUGE, regions, 4);
 	struct mega_scan_blocks scan = scan_blocks_request(512, blocks, 4);
 	struct mega_compact request = compact_request(0, 9);
+	struct mega_promote up = promote_request(self, NULL);
+	struct mega_demote down = demote_request(self, NULL);
+	bool giant = giant_available(device);
 
 	if (access(TRACING "events/mega/enable", F_OK)) {
 		tap_skip("tracepoints", "this kernel has no tracefs");
@@ -47,6 +50,8 @@ int main(void)
 	if (ioctl(device, MEGA_IOC_SCAN_TASK, &task) || ioctl(device, MEGA_IOC_SCAN_BLOCKS, &scan) ||
 	    ioctl(device, MEGA_IOC_COMPACT, &request))
 		tap_bail("a request");
+	if (giant && (ioctl(device, MEGA_IOC_PROMOTE, &up) || ioctl(device, MEGA_IOC_DEMOTE, &down)))
+		tap_bail("PROMOTE or DEMOTE");
 	task.pidfd = -1;
 	ioctl(device, MEGA_IOC_SCAN_TASK, &task);
 	write_file(TRACING "events/mega/enable", "0");
@@ -55,6 +60,10 @@ int main(void)
 	tap_ok(traced("mega_scan_task:", "error=-9", "count=0"), "and that it failed");
 	tap_ok(traced("mega_scan_blocks:", "start_frame=0x200 count=4", "done=4"), "SCAN_BLOCKS is traced");
 	tap_ok(traced("mega_compact:", "frame=0x0 order=9", "stop=unmovable"), "COMPACT is traced");
+	if (giant) {
+		tap_ok(traced("mega_promote:", "start=0x0", "stop=not_eligible"), "PROMOTE is traced");
+		tap_ok(traced("mega_demote:", "start=0x0", "stop=not_giant"), "DEMOTE is traced");
+	}
 	close(self);
 	close(device);
 	return tap_end();

@@ -1,10 +1,11 @@
-//! What can be done to a region, and what came of it.
+//! What can be done to a region or a span, and what came of it.
 
 use serde::Serialize;
 
 use crate::observation::RegionRef;
+use crate::page::PageSize;
 
-/// What to do to a region.
+/// What to do to a region, or to a span.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ActionKind {
@@ -13,15 +14,46 @@ pub enum ActionKind {
     /// Replace the huge page that maps a region by base pages, giving back those that hold only zeros
     /// where the kernel can (6.12 and newer).
     Demote,
+    /// Map a span, each region of which a huge page maps, by one giant page. Where the huge pages do not
+    /// lie side by side already they are moved, which copies up to 1 GiB.
+    PromoteGiant,
+    /// Map a span by huge pages again. Nothing is moved and nothing is given back.
+    DemoteGiant,
 }
 
-/// One thing to do to one region.
+impl ActionKind {
+    /// The page that the action makes or breaks up.
+    #[must_use]
+    pub const fn page_size(self) -> PageSize {
+        match self {
+            ActionKind::Promote | ActionKind::Demote => PageSize::Huge,
+            ActionKind::PromoteGiant | ActionKind::DemoteGiant => PageSize::Giant,
+        }
+    }
+
+    /// Whether it makes a larger page, which may copy; the others break one up.
+    #[must_use]
+    pub const fn is_promotion(self) -> bool {
+        matches!(self, ActionKind::Promote | ActionKind::PromoteGiant)
+    }
+}
+
+/// One thing to do to one region, or to one span.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Action {
     /// What.
     pub kind: ActionKind,
-    /// To which region of which process.
+    /// To which region of which process. A span is named by its first region.
     pub target: RegionRef,
+}
+
+impl Action {
+    /// The first address after what is acted on.
+    #[must_use]
+    pub const fn end(&self) -> u64 {
+        let start = self.target.region.start();
+        start.saturating_add(self.kind.page_size().bytes())
+    }
 }
 
 /// What came of an action, as seen by looking at the region again, never as assumed.
@@ -33,6 +65,11 @@ pub enum Outcome {
         resident_before: u64,
         /// Bytes of memory the region has resident now.
         resident_after: u64,
+    },
+    /// The span is now mapped as the action wanted it. What is resident stays as it was.
+    Remapped {
+        /// Bytes that were copied to lay its huge pages side by side; 0 where they did already.
+        copied: u64,
     },
     /// The region was so already; nothing was done.
     AlreadySo,
@@ -46,7 +83,8 @@ pub enum Outcome {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, thiserror::Error)]
 #[serde(rename_all = "snake_case")]
 pub enum Cause {
-    /// No huge page could be allocated, or the memory cgroup is at its limit.
+    /// No huge page could be allocated, or the memory cgroup is at its limit. For a giant page: no chunk of
+    /// physical memory could be emptied.
     #[error("no memory: the kernel found no free block, or the memory cgroup is at its limit")]
     NoMemory,
     /// The pages are held by something else just now (isolated, pinned, under migration, swapped, or shared with
@@ -59,6 +97,9 @@ pub enum Cause {
     /// The kernel does not allow this kind of mapping to be changed so.
     #[error("not eligible: the kernel does not do this to this mapping")]
     NotEligible,
+    /// A region of the span is not mapped by a huge page.
+    #[error("not huge: a region of the span is not mapped by a huge page")]
+    NotHuge,
     /// The privilege is missing.
     #[error("not permitted: the privilege is missing")]
     NotPermitted,

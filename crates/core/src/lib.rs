@@ -21,6 +21,9 @@ pub use machine::Machine;
 pub use observation::{
     MemoryObservation, Observation, ProcessObservation, RegionObservation, RegionRef,
 };
-pub use page::{BASE_PAGE_SIZE, HUGE_PAGE_SIZE, PAGES_PER_REGION, PageSize, Region};
+pub use page::{
+    BASE_PAGE_SIZE, GIANT_PAGE_SIZE, HUGE_PAGE_SIZE, PAGES_PER_REGION, PageSize, REGIONS_PER_SPAN,
+    Region, Span,
+};
 pub use policy::Policy;
 pub use process::ProcessId;

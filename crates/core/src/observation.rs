@@ -92,6 +92,8 @@ pub struct Observation {
     pub processes: Vec<ProcessObservation>,
     /// Physical memory at the end of the interval.
     pub memory: MemoryObservation,
+    /// Whether the machine can map a span by a giant page. Where it cannot, no policy asks for it.
+    pub giant_pages: bool,
 }
 
 impl Observation {

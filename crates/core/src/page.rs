@@ -10,6 +10,8 @@ pub const HUGE_PAGE_SIZE: u64 = 2 << 20;
 pub const GIANT_PAGE_SIZE: u64 = 1 << 30;
 /// Base pages in one region, and so the largest value of every per-region count.
 pub const PAGES_PER_REGION: u16 = 512;
+/// Regions in one span.
+pub const REGIONS_PER_SPAN: usize = 512;
 
 /// The size of the page that maps a region now.
 ///
@@ -93,6 +95,43 @@ impl Region {
     }
 }
 
+/// An aligned 1 GiB of a process's virtual addresses: what one giant page can map.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Span(u64);
+
+impl Span {
+    /// The span that `region` lies in.
+    #[must_use]
+    pub const fn of(region: Region) -> Self {
+        Span(region.start() & !(GIANT_PAGE_SIZE - 1))
+    }
+
+    /// The first address of the span.
+    #[must_use]
+    pub const fn start(self) -> u64 {
+        self.0
+    }
+
+    /// The first address after the span.
+    #[must_use]
+    pub const fn end(self) -> u64 {
+        self.0.saturating_add(GIANT_PAGE_SIZE)
+    }
+
+    /// The first region of the span, by which actions name it.
+    #[must_use]
+    pub const fn first_region(self) -> Region {
+        Region(self.0)
+    }
+
+    /// The spans that lie wholly inside `start..end`, in address order.
+    pub fn wholly_inside(start: u64, end: u64) -> impl Iterator<Item = Span> {
+        let first = start.div_ceil(GIANT_PAGE_SIZE);
+        let last = end / GIANT_PAGE_SIZE;
+        (first..last).map(|index| Span(index * GIANT_PAGE_SIZE))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -110,6 +149,25 @@ mod tests {
     fn a_range_smaller_than_a_region_holds_none() {
         assert_eq!(Region::wholly_inside(4096, HUGE_PAGE_SIZE).count(), 0);
         assert_eq!(Region::wholly_inside(5, 5).count(), 0);
+    }
+
+    #[test]
+    fn a_span_has_all_its_regions_and_no_other() {
+        let span = Span::of(Region::containing(GIANT_PAGE_SIZE * 3 + 5 * HUGE_PAGE_SIZE));
+        assert_eq!(span.first_region(), Region::containing(3 * GIANT_PAGE_SIZE));
+        let regions: Vec<Region> = Region::wholly_inside(span.start(), span.end()).collect();
+        assert_eq!(regions.len(), REGIONS_PER_SPAN);
+        assert!(regions.iter().all(|region| Span::of(*region) == span));
+        assert_ne!(Span::of(Region::containing(span.end())), span);
+    }
+
+    #[test]
+    fn a_partial_span_at_either_end_is_left_out() {
+        let spans: Vec<u64> =
+            Span::wholly_inside(HUGE_PAGE_SIZE, 3 * GIANT_PAGE_SIZE + HUGE_PAGE_SIZE)
+                .map(Span::start)
+                .collect();
+        assert_eq!(spans, [GIANT_PAGE_SIZE, 2 * GIANT_PAGE_SIZE]);
     }
 
     #[test]

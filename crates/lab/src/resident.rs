@@ -11,6 +11,8 @@ pub struct Resident {
     pub resident_bytes: u64,
     /// Bytes of anonymous memory mapped by huge pages (`AnonHugePages`).
     pub huge_bytes: u64,
+    /// Bytes of anonymous memory mapped by giant pages (`AnonPudMapped`, which kernels without them do not have).
+    pub giant_bytes: u64,
 }
 
 /// Reads it for the calling process.
@@ -39,6 +41,7 @@ fn parse(text: &str) -> Resident {
     Resident {
         resident_bytes: field(text, "Rss:"),
         huge_bytes: field(text, "AnonHugePages:"),
+        giant_bytes: field(text, "AnonPudMapped:"),
     }
 }
 
@@ -61,8 +64,11 @@ mod tests {
         let expected = Resident {
             resident_bytes: 1234 << 10,
             huge_bytes: 2 << 20,
+            giant_bytes: 0,
         };
         assert_eq!(parse(text), expected);
+        let giant = format!("{text}AnonPudMapped:  1048576 kB\n");
+        assert_eq!(parse(&giant).giant_bytes, 1 << 30);
     }
 
     #[test]

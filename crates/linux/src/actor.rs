@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use mega_core::{Action, ActionKind, Cause, Outcome, PageSize, Region, RegionObservation};
+use mega_core::{Action, ActionKind, Cause, Outcome, PageSize, Region, RegionObservation, Span};
 
 use crate::eligible::Mapping;
+use crate::giant;
 use crate::promote::{self, Answer};
 use crate::shared_pages::SharedPages;
 use crate::target::Target;
@@ -29,7 +30,9 @@ pub(crate) fn cause_of(error: &Error) -> Cause {
     match error {
         Error::Gone { .. } | Error::NotMapped { .. } => Cause::Gone,
         Error::NotPermitted { .. } | Error::Missing { .. } => Cause::NotPermitted,
-        Error::KernelThread { .. } | Error::NotEligible { .. } => Cause::NotEligible,
+        Error::KernelThread { .. } | Error::NotEligible { .. } | Error::NoSpan { .. } => {
+            Cause::NotEligible
+        }
         Error::Io { .. } | Error::Malformed { .. } | Error::Track(_) => Cause::Busy,
     }
 }
@@ -47,13 +50,24 @@ pub(crate) fn perform(
     let mut regions: Vec<Region> = run.iter().map(|action| action.target.region).collect();
     regions.sort_unstable();
     regions.dedup();
-    let mut work = match Work::begin(host, target, &regions) {
+    // Of a span the kernel is asked, which clears no Accessed bit of it.
+    let looked_at: &[Region] = match first.kind.page_size() {
+        PageSize::Giant => &[],
+        PageSize::Base | PageSize::Huge => &regions,
+    };
+    let mut work = match Work::begin(host, target, looked_at) {
         Ok(work) => work,
         Err(error) => return vec![Outcome::Failed(cause_of(&error)); run.len()],
     };
     match first.kind {
         ActionKind::Promote => work.promote(&regions),
         ActionKind::Demote => work.demote(&regions, lock_bound),
+        ActionKind::PromoteGiant | ActionKind::DemoteGiant => {
+            let promotes = first.kind.is_promotion();
+            regions
+                .iter()
+                .for_each(|&region| work.remap(Span::of(region), promotes));
+        }
     }
     let outcomes = work.outcomes;
     run.iter()
@@ -153,7 +167,7 @@ impl<'a> Work<'a> {
                     let hopeless = match cause {
                         Cause::NoMemory | Cause::NotPermitted => true,
                         Cause::Gone => !crate::process::is_alive(kernel, self.target.process),
-                        Cause::Busy | Cause::NotEligible => false,
+                        Cause::Busy | Cause::NotEligible | Cause::NotHuge => false,
                     };
                     if hopeless {
                         for &region in untried {
@@ -206,8 +220,8 @@ impl<'a> Work<'a> {
                 _ if !self.is_eligible(region) => self.fail(region, Cause::NotEligible),
                 None => self.fail(region, Cause::Gone),
                 Some(PageSize::Base) => self.settle(region, Outcome::AlreadySo),
-                Some(PageSize::Giant) => self.fail(region, Cause::NotEligible),
-                Some(PageSize::Huge) => candidates.push(region),
+                // The kernel breaks up a giant page first where a part of it is split.
+                Some(PageSize::Huge | PageSize::Giant) => candidates.push(region),
             }
         }
         let mut rest = candidates.as_slice();
@@ -261,11 +275,40 @@ impl<'a> Work<'a> {
         }
     }
 
+    /// Maps a span by a giant page, or no longer by one, and looks.
+    fn remap(&mut self, span: Span, to_giant: bool) {
+        let region = span.first_region();
+        let eligible = self.holds(span.start(), span.end());
+        let Some(mut giant_pages) = self.host.giant_pages().filter(|_| eligible) else {
+            return self.fail(region, Cause::NotEligible);
+        };
+        let handle = &self.target.handle;
+        let answer = if to_giant {
+            giant_pages.promote(handle, span)
+        } else {
+            giant_pages.demote(handle, span)
+        };
+        let outcome = match (answer, giant_pages.is_giant(handle, span)) {
+            (giant::Answer::Refused(cause), _) | (_, Err(cause)) => Outcome::Failed(cause),
+            // Something else had its hands on it.
+            (_, Ok(is_giant)) if is_giant != to_giant => Outcome::Failed(Cause::Busy),
+            (giant::Answer::AlreadySo, Ok(_)) => Outcome::AlreadySo,
+            (giant::Answer::Done { copied }, Ok(_)) => Outcome::Remapped { copied },
+        };
+        drop(giant_pages);
+        self.settle(region, outcome);
+    }
+
     fn is_eligible(&self, region: Region) -> bool {
+        self.holds(region.start(), region.end())
+    }
+
+    /// Whether one eligible range holds all of these addresses.
+    fn holds(&self, start: u64, end: u64) -> bool {
         self.target
             .ranges
             .iter()
-            .any(|range| range.start <= region.start() && region.end() <= range.end)
+            .any(|range| range.start <= start && end <= range.end)
     }
 
     /// The one mapping that holds the whole region now, if there is one.

@@ -8,6 +8,10 @@
 //!   CPU's batch for the LRU lists ([`LRU_BATCH`] for each CPU at most). It is given only the regions that were
 //!   accessed: the bits of the others are clear already.
 //!
+//! Both would have the kernel break up a giant page, to get at the bits below it. A giant page is left out, and the
+//! first way is not taken while there is one: its Accessed bit stays set, so that it looks used, until a tracker that
+//! clears by itself (the module) is used.
+//!
 //! A process small enough for the first within the bound gets the first; any other gets the second in pieces.
 //! What a piece costs is estimated from the mapped counts, and the estimate corrected by every duration measured.
 
@@ -15,7 +19,7 @@ use std::io;
 use std::ops::Range;
 use std::time::Duration;
 
-use mega_core::{BASE_PAGE_SIZE, RegionObservation};
+use mega_core::{BASE_PAGE_SIZE, PageSize, RegionObservation};
 
 use crate::kernel::{Advice, Kernel, ProcessHandle};
 
@@ -50,8 +54,8 @@ impl Default for Clearer {
 /// What came of clearing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cleared {
-    /// Whether every Accessed bit of the regions is clear, or its memory gone. A locked mapping (`mlock`) cannot
-    /// be cleared in pieces.
+    /// Whether every Accessed bit of the regions is clear, or its memory gone, but for giant pages. A locked mapping
+    /// (`mlock`) cannot be cleared in pieces.
     pub complete: bool,
     /// The longest single call, and so the longest the mmap lock can have been held.
     pub longest_hold: Duration,
@@ -80,7 +84,8 @@ impl Clearer {
             });
         }
         let whole = uncorrected(regions) + uncorrected_elsewhere(regions, resident);
-        if whole.mul_f64(self.correction) <= bound {
+        let breaks_nothing_up = !regions.iter().any(is_giant);
+        if breaks_nothing_up && whole.mul_f64(self.correction) <= bound {
             self.clear_all(kernel, process, whole)
         } else {
             self.clear_in_pieces(kernel, process, regions, bound)
@@ -126,7 +131,7 @@ impl Clearer {
         };
         let accessed: Vec<RegionObservation> = regions
             .iter()
-            .filter(|region| region.accessed > 0)
+            .filter(|region| region.accessed > 0 && !is_giant(region))
             .copied()
             .collect();
         let mut rest = accessed.as_slice();
@@ -165,6 +170,10 @@ impl Clearer {
         let seen = seen.clamp(*CORRECTION.start(), *CORRECTION.end());
         self.correction += LEARNING * (seen - self.correction);
     }
+}
+
+fn is_giant(region: &RegionObservation) -> bool {
+    region.page_size == PageSize::Giant
 }
 
 fn uncorrected(regions: &[RegionObservation]) -> Duration {

@@ -49,6 +49,17 @@ pub enum Error {
         /// The range asked for.
         range: Range<u64>,
     },
+    /// The range holds no whole span of eligible memory.
+    #[error(
+        "process {pid}: no whole 1 GiB span in {:#x}-{:#x} can be mapped by a giant page (it must begin at a multiple of 1 GiB, and be private anonymous memory throughout)",
+        range.start, range.end
+    )]
+    NoSpan {
+        /// Its pid.
+        pid: u32,
+        /// The range asked for.
+        range: Range<u64>,
+    },
     /// A kernel feature or a privilege is missing.
     #[error("{feature} is missing: {remedy}")]
     Missing {

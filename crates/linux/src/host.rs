@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::Error;
 use crate::doctor::{self, Examination};
+use crate::giant::GiantPages;
 use crate::kernel::{Kernel, LiveKernel, ReadOnly};
 use crate::tracker::{Tracker, TrackerKind};
 use crate::tracker_choice;
@@ -26,6 +27,8 @@ pub struct Host {
     kind: TrackerKind,
     clears_itself: bool,
     shmem_device: Option<(u32, u32)>,
+    /// Where the kernel has giant pages and the module is there to make them.
+    giant_pages: Option<Mutex<GiantPages>>,
 }
 
 impl Host {
@@ -54,7 +57,12 @@ impl Host {
         let choice = tracker_choice::choose(&kernel, wanted);
         let examination = doctor::examine_with(kernel.as_ref(), &choice);
         examination.require()?;
-        Ok(Self::with_tracker(kernel, examination, choice.tracker?))
+        let giant_pages = GiantPages::open(kernel.as_ref()).ok();
+        let host = Self::with_tracker(kernel, examination, choice.tracker?);
+        Ok(match giant_pages {
+            Some(giant_pages) => host.with_giant_pages(giant_pages),
+            None => host,
+        })
     }
 
     /// Puts a host together from its parts.
@@ -72,6 +80,16 @@ impl Host {
             kind: tracker.kind(),
             clears_itself: tracker.clears_itself(),
             tracker: Mutex::new(tracker),
+            giant_pages: None,
+        }
+    }
+
+    /// The same with giant pages.
+    #[must_use]
+    pub fn with_giant_pages(self, giant_pages: GiantPages) -> Self {
+        Host {
+            giant_pages: Some(Mutex::new(giant_pages)),
+            ..self
         }
     }
 
@@ -101,6 +119,19 @@ impl Host {
     /// The device that shared memory lies on.
     pub(crate) fn shmem_device(&self) -> Option<(u32, u32)> {
         self.shmem_device
+    }
+
+    /// Whether spans can be mapped by giant pages here.
+    #[must_use]
+    pub fn has_giant_pages(&self) -> bool {
+        self.giant_pages.is_some()
+    }
+
+    /// What makes giant pages, one user at a time; `None` where there are none.
+    pub(crate) fn giant_pages(&self) -> Option<MutexGuard<'_, GiantPages>> {
+        // It holds an open device and no state.
+        let giant_pages = self.giant_pages.as_ref()?;
+        Some(giant_pages.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Whether nothing is ever changed.

@@ -14,6 +14,7 @@ pub mod doctor;
 pub mod eligible;
 pub mod error;
 pub mod fault;
+pub mod giant;
 pub mod host;
 pub mod hzmem;
 pub mod kernel;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use mega_core::{
     Action, Machine, Observation, Outcome, ProcessId, ProcessObservation, Region,
-    RegionObservation, RegionRef,
+    RegionObservation, RegionRef, Span,
 };
 
 use crate::target::Target;
@@ -18,7 +18,8 @@ use crate::{Error, Host, actor, eligible, memory};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MachineOptions {
     /// How long a target's mmap lock may be held in one go, as far as a call can be cut. The collapse of a single
-    /// region (0.4 to 4.6 ms, its copy) and the split of one (0.1 ms) cannot.
+    /// region (0.4 to 4.6 ms, its copy) and the split of one (0.1 ms) cannot; nor can what a giant page takes, of which
+    /// the kernel copies each huge page under locks of its own.
     pub lock_bound: Duration,
 }
 
@@ -116,9 +117,44 @@ impl LinuxMachine {
         process: ProcessId,
         range: Option<Range<u64>>,
     ) -> Result<Vec<Region>, Error> {
+        let ranges = self.eligible_ranges(process, range)?;
+        Ok(ranges
+            .iter()
+            .flat_map(|range| Region::wholly_inside(range.start, range.end))
+            .collect())
+    }
+
+    /// The spans of a process that lie wholly in eligible memory, in address order: those in `range`, or all.
+    ///
+    /// # Errors
+    /// As [`LinuxMachine::eligible_regions`], and with a range [`Error::NoSpan`].
+    pub fn eligible_spans(
+        &mut self,
+        process: ProcessId,
+        range: Option<Range<u64>>,
+    ) -> Result<Vec<Span>, Error> {
+        let ranges = self.eligible_ranges(process, range.clone())?;
+        let spans: Vec<Span> = ranges
+            .iter()
+            .flat_map(|range| Span::wholly_inside(range.start, range.end))
+            .collect();
+        match range {
+            Some(range) if spans.is_empty() => Err(Error::NoSpan {
+                pid: process.pid,
+                range,
+            }),
+            _ => Ok(spans),
+        }
+    }
+
+    fn eligible_ranges(
+        &mut self,
+        process: ProcessId,
+        range: Option<Range<u64>>,
+    ) -> Result<Vec<Range<u64>>, Error> {
         let target = Target::open(&self.host, process)?;
-        let ranges = match range {
-            None => target.ranges,
+        match range {
+            None => Ok(target.ranges),
             Some(range) => {
                 let maps = target.mappings(&self.host)?;
                 if !maps.iter().any(|mapping| {
@@ -136,13 +172,9 @@ impl LinuxMachine {
                         range,
                     });
                 }
-                ranges
+                Ok(ranges)
             }
-        };
-        Ok(ranges
-            .iter()
-            .flat_map(|range| Region::wholly_inside(range.start, range.end))
-            .collect())
+        }
     }
 
     /// Observes one target. `None` where it is gone.
@@ -229,6 +261,7 @@ impl Machine for LinuxMachine {
                 .map_or(Duration::ZERO, |last| now.saturating_sub(last)),
             processes: Vec::with_capacity(self.wanted.len()),
             memory,
+            giant_pages: self.host.has_giant_pages(),
         };
         let mut departed = Vec::new();
         let mut failures = Vec::new();

@@ -136,9 +136,13 @@ impl Target {
             process: self.process,
             handle: &self.handle,
         };
-        host.tracker()
-            .scan(&target, ranges, found)
-            .map_err(Error::from)
+        host.tracker().scan(&target, ranges, found)?;
+        if !host.tracker_kind().sees_giant_pages()
+            && let Some(mut giant_pages) = host.giant_pages()
+        {
+            giant_pages.mark(&self.handle, found);
+        }
+        Ok(())
     }
 
     /// Whether the Accessed bits just scanned are those of the whole interval.

@@ -242,6 +242,10 @@ pub(crate) struct Act {
     /// it is not given
     #[arg(value_name = "RANGE", value_parser = value::address_range)]
     pub(crate) range: Option<Range<u64>>,
+    /// The page that is made, or broken up. 1G: each whole 1 GiB in the range is promoted to huge pages first and then
+    /// to a giant one; a giant page is demoted to huge ones (needs the patched kernel and the kernel module)
+    #[arg(long, value_name = "SIZE", default_value = "2M", value_enum)]
+    pub(crate) page_size: LargePage,
     /// How long the process's mmap lock may be held in one go
     #[arg(long, value_name = "TIME", default_value = "10ms", value_parser = value::lock_bound)]
     pub(crate) lock_bound: Duration,
@@ -394,6 +398,17 @@ pub(crate) struct Completions {
 pub(crate) struct Man {
     /// The folder to write mega.1, mega-run.1 and so on to
     pub(crate) folder: PathBuf,
+}
+
+/// `--page-size`
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LargePage {
+    /// Huge pages
+    #[value(name = "2M")]
+    Huge,
+    /// Giant pages
+    #[value(name = "1G")]
+    Giant,
 }
 
 /// `--tracker`

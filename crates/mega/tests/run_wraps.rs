@@ -335,14 +335,17 @@ fn the_report_has_every_field_that_is_documented() {
         keys(group),
         "actions copy_budget cpu_budget interval_seconds lock_bound_seconds name parameters policy processes totals"
     );
-    assert_eq!(keys(&group["totals"]), "accessed bloat huge mapped regions");
+    assert_eq!(
+        keys(&group["totals"]),
+        "accessed bloat giant huge mapped regions"
+    );
     assert_eq!(
         keys(&group["processes"][0]),
-        "accessed bloat huge mapped name pid regions"
+        "accessed bloat giant huge mapped name pid regions"
     );
     assert_eq!(
         keys(&group["actions"]),
-        "already_so backed_off bloat_bytes_added bytes_copied bytes_given_back deferred_by_budget demoted failures inspected promoted steps would_demote would_promote"
+        "already_so backed_off bloat_bytes_added bytes_copied bytes_given_back deferred_by_budget demoted demoted_giant failures inspected promoted promoted_giant steps would_demote would_demote_giant would_promote would_promote_giant"
     );
     assert!(group["actions"]["steps"].as_u64() >= Some(2), "{group}");
 }

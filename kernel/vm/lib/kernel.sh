@@ -7,7 +7,7 @@
 PATIENT_APPEND="watchdog_thresh=60 rcupdate.rcu_cpu_stall_timeout=300 workqueue.watchdog_thresh=600"
 PATIENT_APPEND+=" sysctl.kernel.hung_task_timeout_secs=1200"
 
-# The debug kernel's beside: whose a page is, recorded from the start; every fault that KASAN finds, not the first alone.
+# The debug kernels' beside: whose a page is, recorded from the start; every fault that KASAN finds, not the first alone.
 DEBUG_APPEND="page_owner=on kasan_multi_shot"
 
 # kernel_find NAME: sets KERNEL_IMAGE (a bzImage), KERNEL_APPEND (what its command line needs), KERNEL_MODULES (the folder
@@ -28,8 +28,14 @@ kernel_find() {
 		KERNEL_IMAGE=$folder/arch/x86/boot/bzImage
 		KERNEL_APPEND+=" $DEBUG_APPEND"
 		;;
+	trident-6.12 | trident-debug-6.12)
+		folder=$("$VM/trident-kernel" "$1")
+		KERNEL_IMAGE=$folder/arch/x86/boot/bzImage
+		[[ $1 != trident-debug-6.12 ]] || KERNEL_APPEND+=" $DEBUG_APPEND"
+		;;
 	*)
-		[[ -f $1 ]] || die "there is no kernel $1: name stock-6.12, stock-6.1, debug-6.12 or a bzImage"
+		[[ -f $1 ]] ||
+			die "there is no kernel $1: name stock-6.12, stock-6.1, debug-6.12, trident-6.12, trident-debug-6.12 or a bzImage"
 		KERNEL_IMAGE=$1
 		;;
 	esac

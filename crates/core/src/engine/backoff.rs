@@ -3,11 +3,13 @@
 //! A region whose action failed waits 1 step, then 2, 4 and so on. A process for which memory could not
 //! be had waits in the same way with all its promotions: the cause is either the machine's memory or the
 //! process's memory cgroup, and only the second concerns it alone, so each process finds out for itself.
+//! Promotions to giant pages wait apart from those to huge pages: chunks run out long before blocks do.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::action::{Action, ActionKind, Cause, Outcome};
 use crate::observation::{Observation, RegionRef};
+use crate::page::PageSize;
 use crate::process::ProcessId;
 
 /// The most steps that anything waits: over five minutes at 5 s a step.
@@ -41,9 +43,10 @@ impl Wait {
 #[derive(Debug, Default)]
 pub(super) struct Backoff {
     step: u64,
-    regions: BTreeMap<RegionRef, (ActionKind, Wait)>,
-    /// Processes for which no memory could be had: their promotions wait.
-    short_of_memory: BTreeMap<ProcessId, Wait>,
+    /// Regions, and spans by their first region, with what failed last.
+    regions: BTreeMap<(RegionRef, PageSize), (ActionKind, Wait)>,
+    /// Processes for which no memory could be had for a page of this size: their promotions to it wait.
+    short_of_memory: BTreeMap<(ProcessId, PageSize), Wait>,
     /// Processes that may not be changed: all their actions wait.
     not_permitted: BTreeMap<ProcessId, Wait>,
     /// What a dry run left out.
@@ -61,10 +64,11 @@ impl Backoff {
                 .is_ok()
         };
         self.regions
-            .retain(|target, _| observation.region(*target).is_some());
+            .retain(|(target, _), _| observation.region(*target).is_some());
         self.left_out
             .retain(|action| observation.region(action.target).is_some());
-        self.short_of_memory.retain(|process, _| alive(process));
+        self.short_of_memory
+            .retain(|(process, _), _| alive(process));
         self.not_permitted.retain(|process, _| alive(process));
     }
 
@@ -78,28 +82,28 @@ impl Backoff {
         let waits = |wait: &Wait| wait.until > self.step;
         let process = &action.target.process;
         self.not_permitted.get(process).is_some_and(waits)
-            || (action.kind == ActionKind::Promote
-                && self.short_of_memory.get(process).is_some_and(waits))
+            || (action.kind.is_promotion()
+                && self.short_of_memory.get(&supply(action)).is_some_and(waits))
             || self
                 .regions
-                .get(&action.target)
+                .get(&page(action))
                 .is_some_and(|(kind, wait)| *kind == action.kind && waits(wait))
     }
 
-    /// Whether the process was short of memory when it was last tried, so that trying little is wise.
-    pub(super) fn is_doubtful(&self, process: ProcessId) -> bool {
-        self.short_of_memory.contains_key(&process)
+    /// Whether there was no memory for such a page when it was last tried, so that trying little is wise.
+    pub(super) fn is_doubtful(&self, action: &Action) -> bool {
+        self.short_of_memory.contains_key(&supply(action))
     }
 
     /// Notes what came of an action; `None` when the machine did not say.
     pub(super) fn record(&mut self, action: &Action, outcome: Option<Outcome>) {
         match outcome {
-            Some(Outcome::Done { .. }) => {
-                self.regions.remove(&action.target);
+            Some(Outcome::Done { .. } | Outcome::Remapped { .. }) => {
+                self.regions.remove(&page(action));
                 self.memory_was_had(action);
             }
             Some(Outcome::AlreadySo | Outcome::Failed(Cause::Gone)) => {
-                self.regions.remove(&action.target);
+                self.regions.remove(&page(action));
             }
             Some(Outcome::NotTried) => {
                 self.left_out.insert(*action);
@@ -115,14 +119,16 @@ impl Backoff {
                 self.not_permitted
                     .insert(action.target.process, Wait::longest(self.step));
             }
-            Some(Outcome::Failed(Cause::Busy)) | None => self.hold_region(action, Wait::longer),
+            Some(Outcome::Failed(Cause::Busy | Cause::NotHuge)) | None => {
+                self.hold_region(action, Wait::longer)
+            }
         }
     }
 
     fn hold_region(&mut self, action: &Action, wait: impl FnOnce(Wait, u64) -> Wait) {
         let (kind, before) = self
             .regions
-            .get(&action.target)
+            .get(&page(action))
             .copied()
             .unwrap_or((action.kind, Wait::default()));
         let before = if kind == action.kind {
@@ -131,14 +137,11 @@ impl Backoff {
             Wait::default()
         };
         self.regions
-            .insert(action.target, (action.kind, wait(before, self.step)));
+            .insert(page(action), (action.kind, wait(before, self.step)));
     }
 
     fn memory_was_short(&mut self, action: &Action) {
-        let wait = self
-            .short_of_memory
-            .entry(action.target.process)
-            .or_default();
+        let wait = self.short_of_memory.entry(supply(action)).or_default();
         // Failures of one step count once.
         if wait.until <= self.step {
             *wait = wait.longer(self.step);
@@ -149,13 +152,21 @@ impl Backoff {
     /// itself shows nothing.
     fn memory_was_had(&mut self, action: &Action) {
         let waited = |wait: &Wait| wait.until <= self.step;
-        let process = action.target.process;
-        if action.kind == ActionKind::Promote
-            && self.short_of_memory.get(&process).is_some_and(waited)
-        {
-            self.short_of_memory.remove(&process);
+        let supply = supply(action);
+        if action.kind.is_promotion() && self.short_of_memory.get(&supply).is_some_and(waited) {
+            self.short_of_memory.remove(&supply);
         }
     }
+}
+
+/// The page that an action makes or breaks up.
+fn page(action: &Action) -> (RegionRef, PageSize) {
+    (action.target, action.kind.page_size())
+}
+
+/// Whose memory for pages of which size an action draws on.
+fn supply(action: &Action) -> (ProcessId, PageSize) {
+    (action.target.process, action.kind.page_size())
 }
 
 #[cfg(test)]
@@ -267,6 +278,23 @@ mod tests {
             }
         }
         assert_eq!(tried, [0, 2, 5, 10, 19, 36]);
+    }
+
+    #[test]
+    fn a_lack_of_chunks_holds_giant_pages_only() {
+        let giant = |pid, region| Action {
+            kind: ActionKind::PromoteGiant,
+            ..promote(pid, region)
+        };
+        let mut backoff = Backoff::default();
+        backoff.begin_step(&observation(1, 4));
+        backoff.record(&giant(1, 0), Some(Outcome::Failed(Cause::NoMemory)));
+        assert!(backoff.holds(&giant(1, 3)));
+        assert!(
+            !backoff.holds(&promote(1, 0)),
+            "the region by which the span is named is not the span"
+        );
+        assert!(!backoff.holds(&promote(1, 3)));
     }
 
     #[test]

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
+use crate::action::ActionKind;
 use crate::page::HUGE_PAGE_SIZE;
 
 /// What the engine may use up.
@@ -12,7 +13,9 @@ pub struct Budgets {
     /// CPU time of the manager as a share of one core, above 0. Default 0.25.
     pub cpu_share: f64,
     /// Bytes that promotions may copy a second. Each promotion is charged a whole huge page, because
-    /// what is not copied is zeroed. Default 1 GiB.
+    /// what is not copied is zeroed; but a promotion to a giant page what it copied, at most 1 GiB. One of
+    /// these may begin once there is as much in the budget, or an interval's worth where that is less;
+    /// what it takes beyond that is waited for afterwards. Default 1 GiB.
     pub copy_bytes_per_second: u64,
 }
 
@@ -144,19 +147,24 @@ impl CopyBudget {
         self.seen = Some(now);
     }
 
-    /// Promotions that may be done now.
-    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
-    pub(super) fn promotions(&self) -> usize {
-        (self.balance / huge_page_bytes()).max(0.0) as usize
+    /// Promotions of one kind that may be done now.
+    #[allow(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        clippy::cast_precision_loss
+    )]
+    pub(super) fn promotions(&self, kind: ActionKind) -> usize {
+        if self.bytes_per_second == 0 {
+            return 0;
+        }
+        let needed = (kind.page_size().bytes() as f64).min(self.burst());
+        (self.balance / needed).max(0.0) as usize
     }
 
-    pub(super) fn charge_promotion(&mut self) {
-        self.balance -= huge_page_bytes();
-    }
-
-    /// A promotion that turned out to copy nothing.
-    pub(super) fn refund_promotion(&mut self) {
-        self.balance = (self.balance + huge_page_bytes()).min(self.burst());
+    /// Takes what a promotion copied.
+    #[allow(clippy::cast_precision_loss)]
+    pub(super) fn charge(&mut self, bytes: u64) {
+        self.balance -= bytes as f64;
     }
 }
 
@@ -168,6 +176,7 @@ fn huge_page_bytes() -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::page::GIANT_PAGE_SIZE;
 
     const SECOND: Duration = Duration::from_secs(1);
 
@@ -177,8 +186,8 @@ mod tests {
         let mut copied = 0;
         for second in 0..10 {
             budget.settle(SECOND * second);
-            while budget.promotions() > 0 {
-                budget.charge_promotion();
+            while budget.promotions(ActionKind::Promote) > 0 {
+                budget.charge(HUGE_PAGE_SIZE);
                 copied += 1;
             }
         }
@@ -188,13 +197,13 @@ mod tests {
     #[test]
     fn a_slow_copy_budget_still_moves_one_page_now_and_then() {
         let mut budget = CopyBudget::new(HUGE_PAGE_SIZE / 4, SECOND);
-        budget.charge_promotion();
+        budget.charge(HUGE_PAGE_SIZE);
         let moments: Vec<u32> = (0..9)
             .filter(|second| {
                 budget.settle(SECOND * *second);
-                let due = budget.promotions() > 0;
+                let due = budget.promotions(ActionKind::Promote) > 0;
                 if due {
-                    budget.charge_promotion();
+                    budget.charge(HUGE_PAGE_SIZE);
                 }
                 due
             })
@@ -206,7 +215,37 @@ mod tests {
     fn no_copy_budget_means_no_promotions() {
         let mut budget = CopyBudget::new(0, SECOND);
         budget.settle(SECOND * 100);
-        assert_eq!(budget.promotions(), 0);
+        assert_eq!(budget.promotions(ActionKind::Promote), 0);
+        assert_eq!(budget.promotions(ActionKind::PromoteGiant), 0);
+    }
+
+    #[test]
+    fn a_giant_page_waits_for_a_full_budget_and_is_paid_off_afterwards() {
+        // 256 MiB a second.
+        let mut budget = CopyBudget::new(GIANT_PAGE_SIZE / 4, SECOND);
+        let moments: Vec<u32> = (0..10)
+            .filter(|second| {
+                budget.settle(SECOND * *second);
+                let due = budget.promotions(ActionKind::PromoteGiant) > 0;
+                if due {
+                    budget.charge(GIANT_PAGE_SIZE);
+                }
+                due
+            })
+            .collect();
+        assert_eq!(moments, [0, 4, 8], "one in four seconds");
+    }
+
+    #[test]
+    fn giant_pages_that_copy_nothing_cost_no_budget() {
+        let mut budget = CopyBudget::new(GIANT_PAGE_SIZE, SECOND);
+        budget.settle(SECOND);
+        for _ in 0..100 {
+            assert_eq!(budget.promotions(ActionKind::PromoteGiant), 1);
+            budget.charge(0);
+        }
+        budget.charge(HUGE_PAGE_SIZE);
+        assert_eq!(budget.promotions(ActionKind::PromoteGiant), 0);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::action::{Action, ActionKind};
+use crate::action::Action;
 use crate::process::ProcessId;
 
 /// Takes `allowed` promotions, and every demotion, out of `waiting`, in their order; the rest stays
@@ -13,10 +13,7 @@ use crate::process::ProcessId;
 /// each, they take in turns: `turn` is where the last round ended.
 pub(super) fn take(waiting: &mut Vec<Action>, allowed: usize, turn: &mut usize) -> Vec<Action> {
     let mut wishes: BTreeMap<ProcessId, usize> = BTreeMap::new();
-    for action in waiting
-        .iter()
-        .filter(|action| action.kind == ActionKind::Promote)
-    {
+    for action in waiting.iter().filter(|action| action.kind.is_promotion()) {
         *wishes.entry(action.target.process).or_default() += 1;
     }
     if wishes.values().sum::<usize>() <= allowed {
@@ -25,7 +22,7 @@ pub(super) fn take(waiting: &mut Vec<Action>, allowed: usize, turn: &mut usize) 
     let mut assured = assured(&wishes, allowed, turn);
     let mut left_over = allowed - assured.values().sum::<usize>();
     let (taken, rest) = std::mem::take(waiting).into_iter().partition(|action| {
-        if action.kind == ActionKind::Demote {
+        if !action.kind.is_promotion() {
             return true;
         }
         if let Some(assured) = assured.get_mut(&action.target.process)
@@ -69,6 +66,7 @@ fn assured(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::action::ActionKind;
     use crate::observation::RegionRef;
     use crate::page::{HUGE_PAGE_SIZE, Region};
 

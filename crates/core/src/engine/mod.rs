@@ -186,17 +186,33 @@ impl Engine {
         self.settle(machine);
     }
 
-    /// Performs what is wanted, round by round, until it is done or a budget is used up. A round is what
-    /// can be paid for as far as is known, shared fairly; often it turns out to cost less.
+    /// Performs what is wanted, until it is done or a budget is used up. Giant pages come last: they take the
+    /// most of the copy budget, and what they replace is mapped by huge pages already.
     fn perform<M: Machine>(&mut self, machine: &mut M, wanted: &[Action], done: &mut Totals) {
-        let mut waiting = self.ready(wanted, done);
-        loop {
-            let payable = self.costs.affordable(ActionKind::Promote, self.cpu.left());
-            let allowed = self.copying.promotions().min(payable);
+        let (giant, waiting) = self
+            .ready(wanted, done)
+            .into_iter()
+            .partition(|action| action.kind == ActionKind::PromoteGiant);
+        self.perform_rounds(machine, ActionKind::Promote, waiting, done);
+        self.perform_rounds(machine, ActionKind::PromoteGiant, giant, done);
+    }
+
+    /// Performs actions of which the promotions are all of kind `promotion`, round by round. A round is what
+    /// can be paid for as far as is known, shared fairly; often it turns out to cost less.
+    fn perform_rounds<M: Machine>(
+        &mut self,
+        machine: &mut M,
+        promotion: ActionKind,
+        mut waiting: Vec<Action>,
+        done: &mut Totals,
+    ) {
+        while !waiting.is_empty() {
+            let payable = self.costs.affordable(promotion, self.cpu.left());
+            let allowed = self.copying.promotions(promotion).min(payable);
             // A cut can part neighbours and leave others: what is granted is joined anew.
             let granted = runs::join(&fairness::take(&mut waiting, allowed, &mut self.turn));
             let complete = !granted.is_empty() && self.act(machine, granted, done);
-            if !complete || waiting.is_empty() {
+            if !complete {
                 break;
             }
         }
@@ -249,7 +265,7 @@ impl Engine {
             if batch.is_empty() {
                 largest = self.costs.batch(action.kind, self.cpu.left());
             }
-            if self.backoff.is_doubtful(action.target.process) {
+            if self.backoff.is_doubtful(&action) {
                 largest = largest.min(DOUBTFUL_BATCH);
             }
             let another_kind = batch.first().is_some_and(|first| first.kind != action.kind);
@@ -268,11 +284,8 @@ impl Engine {
         for (index, action) in batch.iter().enumerate() {
             let outcome = outcomes.get(index).copied();
             self.backoff.record(action, outcome);
-            if action.kind == ActionKind::Promote {
-                self.copying.charge_promotion();
-                if outcome == Some(Outcome::AlreadySo) {
-                    self.copying.refund_promotion();
-                }
+            if action.kind.is_promotion() {
+                self.copying.charge(copied(action, outcome));
             }
             match outcome {
                 Some(outcome) => {
@@ -282,6 +295,15 @@ impl Engine {
                 None => done.unreported += 1,
             }
         }
+    }
+}
+
+/// Bytes that a promotion is charged for: all that it can have copied, where it does not say.
+fn copied(promotion: &Action, outcome: Option<Outcome>) -> u64 {
+    match outcome {
+        Some(Outcome::AlreadySo) => 0,
+        Some(Outcome::Remapped { copied }) => copied,
+        _ => promotion.kind.page_size().bytes(),
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use crate::observation::{MemoryObservation, ProcessObservation};
-use crate::page::{BASE_PAGE_SIZE, HUGE_PAGE_SIZE};
+use crate::page::{BASE_PAGE_SIZE, HUGE_PAGE_SIZE, PageSize};
 use crate::process::ProcessId;
 
 use super::totals::Totals;
@@ -39,8 +39,10 @@ pub struct ProcessSummary {
     pub mapped_bytes: u64,
     /// Bytes accessed in them in the interval; of a huge page, all or nothing.
     pub accessed_bytes: u64,
-    /// Bytes of them that huge pages map.
+    /// Bytes of them that huge pages map, or giant ones.
     pub huge_bytes: u64,
+    /// Bytes of these that giant pages map.
+    pub giant_bytes: u64,
     /// Bytes of zero-filled base pages in huge pages, as far as they were counted; `None` when none were.
     pub bloat_bytes: Option<u64>,
     /// Whether accesses were seen over the whole interval; otherwise `accessed_bytes` means nothing.
@@ -58,6 +60,7 @@ impl ProcessSummary {
             mapped_bytes: 0,
             accessed_bytes: 0,
             huge_bytes: 0,
+            giant_bytes: 0,
             bloat_bytes: None,
             accesses_known: observed.accesses_known,
         };
@@ -65,6 +68,9 @@ impl ProcessSummary {
             summary.regions += 1;
             summary.mapped_bytes += pages(region.mapped);
             summary.accessed_bytes += pages(region.accessed);
+            if region.page_size == PageSize::Giant {
+                summary.giant_bytes += HUGE_PAGE_SIZE;
+            }
             if region.is_huge() {
                 summary.huge_bytes += HUGE_PAGE_SIZE;
                 if let Some(zero_filled) = region.zero_filled {

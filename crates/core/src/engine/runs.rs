@@ -2,7 +2,7 @@
 
 use crate::action::Action;
 
-/// Brings actions of one kind on neighbouring regions of one process together, in address order. A run
+/// Brings actions of one kind on neighbouring regions, or spans, of one process together, in address order. A run
 /// of neighbours takes the place of its most wanted member.
 pub(super) fn join(wanted: &[Action]) -> Vec<Action> {
     let mut by_address: Vec<(usize, Action)> = wanted.iter().copied().enumerate().collect();
@@ -21,7 +21,7 @@ pub(super) fn join(wanted: &[Action]) -> Vec<Action> {
 fn are_neighbours(left: &Action, right: &Action) -> bool {
     left.kind == right.kind
         && left.target.process == right.target.process
-        && left.target.region.end() == right.target.region.start()
+        && left.end() == right.target.region.start()
 }
 
 #[cfg(test)]
@@ -68,6 +68,16 @@ mod tests {
         };
         let wanted = [promote(1, 2), demote, promote(2, 3), promote(1, 0)];
         assert_eq!(join(&wanted), wanted);
+    }
+
+    #[test]
+    fn neighbouring_spans_come_together() {
+        let giant = |index: u64| Action {
+            kind: ActionKind::PromoteGiant,
+            ..promote(1, index * 512)
+        };
+        let wanted = [giant(2), promote(1, 1), giant(1)];
+        assert_eq!(join(&wanted), [giant(1), giant(2), promote(1, 1)]);
     }
 
     #[test]

@@ -16,6 +16,10 @@ pub struct Totals {
     pub promoted: u64,
     /// Huge pages demoted, each verified.
     pub demoted: u64,
+    /// Spans promoted to a giant page, each verified.
+    pub promoted_giant: u64,
+    /// Giant pages demoted to huge pages, each verified.
+    pub demoted_giant: u64,
     /// Actions whose region was as wanted before anything was done.
     pub already_so: u64,
     /// Failed actions.
@@ -26,7 +30,11 @@ pub struct Totals {
     pub would_promote: u64,
     /// Demotions that a dry run left out, each region once.
     pub would_demote: u64,
-    /// Bytes that promotions copied: what was resident before.
+    /// Promotions to giant pages that a dry run left out, each span once.
+    pub would_promote_giant: u64,
+    /// Demotions of giant pages that a dry run left out, each span once.
+    pub would_demote_giant: u64,
+    /// Bytes that promotions copied: what was resident before; for a giant page what had to be moved.
     pub bytes_copied: u64,
     /// Bytes that demotions gave back.
     pub bytes_given_back: u64,
@@ -47,19 +55,32 @@ pub struct Failures {
     pub promote: BTreeMap<Cause, u64>,
     /// Failed demotions.
     pub demote: BTreeMap<Cause, u64>,
+    /// Failed promotions to giant pages.
+    pub promote_giant: BTreeMap<Cause, u64>,
+    /// Failed demotions of giant pages.
+    pub demote_giant: BTreeMap<Cause, u64>,
 }
 
 impl Failures {
-    /// Failed actions of both kinds and every cause.
+    /// Failed actions of all kinds and every cause.
     #[must_use]
     pub fn count(&self) -> u64 {
-        self.promote.values().chain(self.demote.values()).sum()
+        let Failures {
+            promote,
+            demote,
+            promote_giant,
+            demote_giant,
+        } = self;
+        let kinds = [promote, demote, promote_giant, demote_giant];
+        kinds.into_iter().flat_map(BTreeMap::values).sum()
     }
 
     fn of(&mut self, kind: ActionKind) -> &mut BTreeMap<Cause, u64> {
         match kind {
             ActionKind::Promote => &mut self.promote,
             ActionKind::Demote => &mut self.demote,
+            ActionKind::PromoteGiant => &mut self.promote_giant,
+            ActionKind::DemoteGiant => &mut self.demote_giant,
         }
     }
 }
@@ -67,32 +88,44 @@ impl Failures {
 impl Totals {
     /// Counts what came of one action.
     pub(super) fn record(&mut self, kind: ActionKind, outcome: Outcome) {
-        match (kind, outcome) {
-            (
-                ActionKind::Promote,
-                Outcome::Done {
-                    resident_before,
-                    resident_after,
-                },
-            ) => {
-                self.promoted += 1;
-                self.bytes_copied += resident_before;
-                self.bloat_bytes_added += resident_after.saturating_sub(resident_before);
+        match outcome {
+            Outcome::Done {
+                resident_before,
+                resident_after,
+            } => {
+                *self.done(kind) += 1;
+                if kind.is_promotion() {
+                    self.bytes_copied += resident_before;
+                    self.bloat_bytes_added += resident_after.saturating_sub(resident_before);
+                } else {
+                    self.bytes_given_back += resident_before.saturating_sub(resident_after);
+                }
             }
-            (
-                ActionKind::Demote,
-                Outcome::Done {
-                    resident_before,
-                    resident_after,
-                },
-            ) => {
-                self.demoted += 1;
-                self.bytes_given_back += resident_before.saturating_sub(resident_after);
+            Outcome::Remapped { copied } => {
+                *self.done(kind) += 1;
+                self.bytes_copied += copied;
             }
-            (_, Outcome::AlreadySo) => self.already_so += 1,
-            (_, Outcome::Failed(cause)) => *self.failures.of(kind).entry(cause).or_default() += 1,
-            (ActionKind::Promote, Outcome::NotTried) => self.would_promote += 1,
-            (ActionKind::Demote, Outcome::NotTried) => self.would_demote += 1,
+            Outcome::AlreadySo => self.already_so += 1,
+            Outcome::Failed(cause) => *self.failures.of(kind).entry(cause).or_default() += 1,
+            Outcome::NotTried => *self.would(kind) += 1,
+        }
+    }
+
+    fn done(&mut self, kind: ActionKind) -> &mut u64 {
+        match kind {
+            ActionKind::Promote => &mut self.promoted,
+            ActionKind::Demote => &mut self.demoted,
+            ActionKind::PromoteGiant => &mut self.promoted_giant,
+            ActionKind::DemoteGiant => &mut self.demoted_giant,
+        }
+    }
+
+    fn would(&mut self, kind: ActionKind) -> &mut u64 {
+        match kind {
+            ActionKind::Promote => &mut self.would_promote,
+            ActionKind::Demote => &mut self.would_demote,
+            ActionKind::PromoteGiant => &mut self.would_promote_giant,
+            ActionKind::DemoteGiant => &mut self.would_demote_giant,
         }
     }
 }
@@ -104,11 +137,15 @@ impl AddAssign<&Totals> for Totals {
             steps,
             promoted,
             demoted,
+            promoted_giant,
+            demoted_giant,
             already_so,
             failures,
             unreported,
             would_promote,
             would_demote,
+            would_promote_giant,
+            would_demote_giant,
             bytes_copied,
             bytes_given_back,
             bloat_bytes_added,
@@ -119,22 +156,42 @@ impl AddAssign<&Totals> for Totals {
         self.steps += steps;
         self.promoted += promoted;
         self.demoted += demoted;
+        self.promoted_giant += promoted_giant;
+        self.demoted_giant += demoted_giant;
         self.already_so += already_so;
-        for (cause, count) in &failures.promote {
-            *self.failures.promote.entry(*cause).or_default() += count;
-        }
-        for (cause, count) in &failures.demote {
-            *self.failures.demote.entry(*cause).or_default() += count;
-        }
+        self.failures += failures;
         self.unreported += unreported;
         self.would_promote += would_promote;
         self.would_demote += would_demote;
+        self.would_promote_giant += would_promote_giant;
+        self.would_demote_giant += would_demote_giant;
         self.bytes_copied += bytes_copied;
         self.bytes_given_back += bytes_given_back;
         self.bloat_bytes_added += bloat_bytes_added;
         self.inspected += inspected;
         self.deferred_by_budget += deferred_by_budget;
         self.backed_off += backed_off;
+    }
+}
+
+impl AddAssign<&Failures> for Failures {
+    fn add_assign(&mut self, other: &Failures) {
+        let Failures {
+            promote,
+            demote,
+            promote_giant,
+            demote_giant,
+        } = other;
+        for (sum, more) in [
+            (&mut self.promote, promote),
+            (&mut self.demote, demote),
+            (&mut self.promote_giant, promote_giant),
+            (&mut self.demote_giant, demote_giant),
+        ] {
+            for (cause, count) in more {
+                *sum.entry(*cause).or_default() += count;
+            }
+        }
     }
 }
 
@@ -184,6 +241,21 @@ mod tests {
     }
 
     #[test]
+    fn giant_pages_are_counted_apart() {
+        let mut totals = Totals::default();
+        totals.record(ActionKind::PromoteGiant, Outcome::Remapped { copied: 3 });
+        totals.record(ActionKind::DemoteGiant, Outcome::Remapped { copied: 0 });
+        totals.record(ActionKind::PromoteGiant, Outcome::Failed(Cause::NotHuge));
+        totals.record(ActionKind::PromoteGiant, Outcome::NotTried);
+        totals += &totals.clone();
+        assert_eq!((totals.promoted, totals.demoted), (0, 0));
+        assert_eq!((totals.promoted_giant, totals.demoted_giant), (2, 2));
+        assert_eq!((totals.bytes_copied, totals.would_promote_giant), (6, 2));
+        assert_eq!(totals.failures.promote_giant[&Cause::NotHuge], 2);
+        assert_eq!(totals.failures.count(), 2);
+    }
+
+    #[test]
     fn the_json_names_the_causes() {
         let mut totals = Totals::default();
         totals.record(ActionKind::Promote, Outcome::Failed(Cause::NoMemory));
@@ -191,7 +263,9 @@ mod tests {
         let json = serde_json::to_value(&totals).unwrap();
         assert_eq!(
             json["failures"],
-            serde_json::json!({"promote": {"no_memory": 2}, "demote": {}})
+            serde_json::json!({
+                "promote": {"no_memory": 2}, "demote": {}, "promote_giant": {}, "demote_giant": {}
+            })
         );
         assert_eq!(json["promoted"], 0);
     }

@@ -14,7 +14,12 @@ pub struct Would {
     pub promotions: u64,
     /// Huge pages it would demote.
     pub demotions: u64,
-    /// Bytes that the promotions would copy.
+    /// Spans it would promote to giant pages.
+    pub promotions_giant: u64,
+    /// Giant pages it would demote to huge pages.
+    pub demotions_giant: u64,
+    /// Bytes that the promotions to huge pages would copy. What those to giant pages copy depends on where
+    /// the huge pages lie, which is not known.
     pub bytes_copied: u64,
     /// Bytes that the demotions would give back, as far as zero-filled base pages were counted.
     pub bytes_given_back: u64,
@@ -45,6 +50,8 @@ pub fn would(mut policy: Box<dyn Policy>, observation: &Observation) -> Would {
                 would.bytes_given_back +=
                     u64::from(region.zero_filled.unwrap_or(0)) * BASE_PAGE_SIZE;
             }
+            ActionKind::PromoteGiant => would.promotions_giant += 1,
+            ActionKind::DemoteGiant => would.demotions_giant += 1,
         }
     }
     would

@@ -11,6 +11,7 @@ pub(super) const INFO: PolicyInfo = PolicyInfo {
     summary: "never promotes and never demotes; what is measured against",
     source: "base pages only, as with THP off",
     parameters: &[],
+    for_giant_pages: false,
     ordered: &[],
     build: |_| Box::new(Base),
 };

@@ -77,6 +77,7 @@ pub(super) const INFO: PolicyInfo = PolicyInfo {
         DEMOTE_UTILIZATION,
         SCANS,
     ],
+    for_giant_pages: false,
     ordered: &[
         (&STOP_TRACKING, &START_TRACKING),
         (&DEMOTE_MAPPED, &PROMOTE_MAPPED),

@@ -8,7 +8,9 @@ mod mega;
 mod memory;
 mod parameters;
 mod registry;
+mod spans;
 mod tracked;
+mod trident;
 
 pub(crate) use parameters::Values;
 pub use parameters::{ParameterInfo, Parameters};

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::parameters::{ParameterInfo, Parameters, Values};
-use super::{Policy, adaptive, base, hawkeye, ingens, mega};
+use super::{Policy, adaptive, base, hawkeye, ingens, mega, trident};
 
 /// What there is to know about a policy before it is built.
 #[derive(Clone, Copy, Debug, Serialize)]
@@ -16,6 +16,9 @@ pub struct PolicyInfo {
     pub source: &'static str,
     /// What it can be adjusted by.
     pub parameters: &'static [ParameterInfo],
+    /// Whether it is a policy of its own only where the machine has giant pages.
+    #[serde(skip)]
+    pub for_giant_pages: bool,
     /// Pairs of parameters of which the first must not be above the second.
     #[serde(skip)]
     pub(super) ordered: &'static [(&'static ParameterInfo, &'static ParameterInfo)],
@@ -29,11 +32,12 @@ pub const DEFAULT_POLICY: &str = "adaptive";
 /// Every policy, the default first.
 #[must_use]
 pub fn registry() -> &'static [PolicyInfo] {
-    static REGISTRY: [PolicyInfo; 5] = [
+    static REGISTRY: [PolicyInfo; 6] = [
         adaptive::INFO,
         mega::INFO,
         hawkeye::INFO,
         ingens::INFO,
+        trident::INFO,
         base::INFO,
     ];
     &REGISTRY

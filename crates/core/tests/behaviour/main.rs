@@ -6,7 +6,9 @@
 mod adaptive;
 mod baselines;
 mod engine;
+mod giant;
 mod mega;
 mod observations;
 mod properties;
 mod tiny_machine;
+mod trident;

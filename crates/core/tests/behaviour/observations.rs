@@ -75,6 +75,15 @@ pub(crate) fn observation(
         interval: Duration::from_secs(5),
         processes,
         memory,
+        giant_pages: false,
+    }
+}
+
+/// The same on a machine that has giant pages.
+pub(crate) fn with_giant_pages(observation: Observation) -> Observation {
+    Observation {
+        giant_pages: true,
+        ..observation
     }
 }
 
@@ -107,6 +116,23 @@ pub(crate) fn promote(pid: u32, index: u64) -> Action {
     Action {
         kind: ActionKind::Promote,
         target: target(pid, index),
+    }
+}
+
+/// A huge page in a giant one: its number, whether the giant page was accessed, base pages counted as
+/// zero-filled.
+pub(crate) fn giant(index: u64, accessed: bool, zero_filled: Option<u16>) -> RegionObservation {
+    RegionObservation {
+        page_size: PageSize::Giant,
+        ..huge(index, accessed, zero_filled)
+    }
+}
+
+/// Something done to the span with this number.
+pub(crate) fn of_span(kind: ActionKind, pid: u32, index: u64) -> Action {
+    Action {
+        kind,
+        target: target(pid, index * mega_core::REGIONS_PER_SPAN as u64),
     }
 }
 

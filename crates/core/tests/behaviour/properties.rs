@@ -6,8 +6,8 @@ use std::time::Duration;
 use mega_core::engine::{Budgets, Engine, would};
 use mega_core::policy::{Parameters, build, registry};
 use mega_core::{
-    ActionKind, Cause, HUGE_PAGE_SIZE, Machine, MemoryObservation, Observation, Outcome, PageSize,
-    ProcessObservation, RegionObservation, RegionRef,
+    ActionKind, Cause, GIANT_PAGE_SIZE, HUGE_PAGE_SIZE, Machine, MemoryObservation, Observation,
+    Outcome, PageSize, ProcessObservation, RegionObservation, RegionRef,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -38,6 +38,7 @@ fn cause() -> impl Strategy<Value = Cause> {
         Cause::Busy,
         Cause::Gone,
         Cause::NotEligible,
+        Cause::NotHuge,
         Cause::NotPermitted,
     ])
 }
@@ -120,11 +121,14 @@ fn nonsense() -> impl Strategy<Value = Observation> {
             contiguity,
         },
     );
-    (vec(any_process, 0..6), any_memory).prop_map(|(processes, memory)| Observation {
-        interval: Duration::from_secs(5),
-        processes,
-        memory,
-    })
+    (vec(any_process, 0..6), any_memory, any::<bool>()).prop_map(
+        |(processes, memory, giant_pages)| Observation {
+            interval: Duration::from_secs(5),
+            processes,
+            memory,
+            giant_pages,
+        },
+    )
 }
 
 /// A machine that reports what it is told to, and answers every action with too few or too many outcomes.
@@ -238,6 +242,56 @@ proptest! {
                 let bytes = ((last - first + 1) as u64 * HUGE_PAGE_SIZE) as f64;
                 prop_assert!(bytes <= burst + rate * (*to - *from).as_secs_f64() + 1.0);
             }
+        }
+    }
+
+    /// On a machine with giant pages the policies that know them come to rest too, whatever a giant page
+    /// costs and however few there are; what is counted is what the machine has.
+    #[test]
+    fn giant_pages_come_to_rest(
+        name in prop::sample::select(vec!["adaptive", "trident"]),
+        spans in vec((0..4_u8, 0..=512_u16), 1..4),
+        free_chunks in 0..5_u64,
+        giant_copies in prop::sample::select(vec![0, HUGE_PAGE_SIZE, GIANT_PAGE_SIZE]),
+        available_gib in 1..8_u64,
+    ) {
+        let regions = (0..).zip(&spans).flat_map(|(span, (kind, used))| {
+            let truth = match kind {
+                0 => Truth::base(512, *used),
+                1 => Truth::base(300, (*used).min(300)),
+                2 => Truth::huge(512, *used),
+                _ => Truth::huge(100, (*used).min(100)),
+            };
+            (0..512).map(move |index| (target(1, span * 512 + index), truth))
+        });
+        let mut machine = TinyMachine::new(regions);
+        machine.giant_pages = true;
+        machine.free_chunks = free_chunks;
+        machine.giant_copies = giant_copies;
+        machine.costs.act = 1e-4;
+        machine.others = machine.available().saturating_sub(available_gib * GIANT_PAGE_SIZE);
+        let mut engine = engine(name, Budgets { cpu_share: 1.0, ..Budgets::default() }, Duration::from_secs(5));
+        for _ in 0..120 {
+            let report = engine.step(&mut machine).unwrap();
+            machine.clock += report.next_interval;
+        }
+        for (page, changes) in machine.changes() {
+            prop_assert!(changes <= 2, "{name} changed {page:?} {changes} times");
+        }
+        let totals = engine.totals();
+        let undone_with_a_region = machine.giants.len() as u64 <= totals.promoted_giant - totals.demoted_giant;
+        prop_assert!(undone_with_a_region, "{} of {totals:?}", machine.giants.len());
+        prop_assert!(totals.promoted_giant <= free_chunks);
+    }
+
+    /// Where the machine has no giant pages nobody asks for one.
+    #[test]
+    fn without_giant_pages_nobody_asks_for_one(name in any_policy(), seen in vec(nonsense(), 1..6)) {
+        let mut policy = build(name, &Parameters::new()).unwrap();
+        for observation in seen {
+            let observation = Observation { giant_pages: false, ..observation };
+            let asks = policy.decide(&observation).iter().any(|action| action.kind == ActionKind::PromoteGiant);
+            prop_assert!(!asks);
         }
     }
 

@@ -1,14 +1,14 @@
 //! A machine in a few lines: regions whose truth is known, memory that runs out, a clock that only the
 //! test moves, and failures on demand.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
 use std::time::Duration;
 
 use mega_core::{
-    Action, ActionKind, BASE_PAGE_SIZE, Cause, HUGE_PAGE_SIZE, Machine, MemoryObservation,
-    Observation, Outcome, PAGES_PER_REGION, PageSize, ProcessObservation, RegionObservation,
-    RegionRef,
+    Action, ActionKind, BASE_PAGE_SIZE, Cause, GIANT_PAGE_SIZE, HUGE_PAGE_SIZE, Machine,
+    MemoryObservation, Observation, Outcome, PAGES_PER_REGION, PageSize, ProcessObservation,
+    Region, RegionObservation, RegionRef, Span,
 };
 
 /// What is true of a region.
@@ -58,6 +58,14 @@ pub(crate) struct TinyMachine {
     /// Bytes in use by others.
     pub(crate) others: u64,
     pub(crate) free_blocks: u64,
+    /// Whether it has giant pages.
+    pub(crate) giant_pages: bool,
+    /// Spans that a giant page maps, by their first region.
+    pub(crate) giants: BTreeSet<RegionRef>,
+    /// Giant pages that can still be made.
+    pub(crate) free_chunks: u64,
+    /// Bytes that have to be moved for one.
+    pub(crate) giant_copies: u64,
     pub(crate) costs: Costs,
     pub(crate) failures: BTreeMap<RegionRef, Cause>,
     pub(crate) dry_run: bool,
@@ -79,6 +87,10 @@ impl TinyMachine {
             total: 64 << 30,
             others: 0,
             free_blocks: 1 << 15,
+            giant_pages: false,
+            giants: BTreeSet::new(),
+            free_chunks: 16,
+            giant_copies: GIANT_PAGE_SIZE,
             costs: Costs {
                 observe: 1e-3,
                 inspect: 0.2e-3,
@@ -117,13 +129,27 @@ impl TinyMachine {
         if let Some(cause) = self.failures.get(&action.target) {
             return Outcome::Failed(*cause);
         }
+        match action.kind {
+            ActionKind::PromoteGiant => return self.promote_giant(action.target),
+            ActionKind::DemoteGiant => {
+                return match self.giants.remove(&action.target) {
+                    true => Outcome::Remapped { copied: 0 },
+                    false => Outcome::AlreadySo,
+                };
+            }
+            // As the kernel has it, a giant page does not survive a change inside.
+            ActionKind::Demote => {
+                self.giants.remove(&span_of(action.target));
+            }
+            ActionKind::Promote => {}
+        }
         let Some(truth) = self.regions.get_mut(&action.target) else {
             return Outcome::Failed(Cause::Gone);
         };
         let resident_before = u64::from(truth.resident) * BASE_PAGE_SIZE;
-        match (action.kind, truth.huge) {
-            (ActionKind::Promote, true) | (ActionKind::Demote, false) => return Outcome::AlreadySo,
-            (ActionKind::Promote, false) => {
+        match (action.kind.is_promotion(), truth.huge) {
+            (true, true) | (false, false) => return Outcome::AlreadySo,
+            (true, false) => {
                 if self.free_blocks == 0 || available < HUGE_PAGE_SIZE {
                     return Outcome::Failed(Cause::NoMemory);
                 }
@@ -134,7 +160,7 @@ impl TinyMachine {
                     ..*truth
                 };
             }
-            (ActionKind::Demote, true) => {
+            (false, true) => {
                 *truth = Truth {
                     huge: false,
                     resident: truth.filled,
@@ -148,12 +174,38 @@ impl TinyMachine {
         }
     }
 
-    /// How often each region's page size was changed.
-    pub(crate) fn changes(&self) -> BTreeMap<RegionRef, usize> {
+    fn promote_giant(&mut self, first: RegionRef) -> Outcome {
+        let span = Span::of(first.region);
+        let is_huge = |region| {
+            let target = RegionRef { region, ..first };
+            self.regions.get(&target).is_some_and(|truth| truth.huge)
+        };
+        if self.giants.contains(&first) {
+            return Outcome::AlreadySo;
+        }
+        if !self.giant_pages || first.region != span.first_region() {
+            return Outcome::Failed(Cause::NotEligible);
+        }
+        if !Region::wholly_inside(span.start(), span.end()).all(is_huge) {
+            return Outcome::Failed(Cause::NotHuge);
+        }
+        if self.free_chunks == 0 {
+            return Outcome::Failed(Cause::NoMemory);
+        }
+        self.free_chunks -= 1;
+        self.giants.insert(first);
+        Outcome::Remapped {
+            copied: self.giant_copies,
+        }
+    }
+
+    /// How often each region's page size was changed, and each span's by its first region.
+    pub(crate) fn changes(&self) -> BTreeMap<(RegionRef, PageSize), usize> {
         let mut changes = BTreeMap::new();
         for (_, action, outcome) in &self.log {
-            if matches!(outcome, Outcome::Done { .. }) {
-                *changes.entry(action.target).or_default() += 1;
+            if matches!(outcome, Outcome::Done { .. } | Outcome::Remapped { .. }) {
+                let page = (action.target, action.kind.page_size());
+                *changes.entry(page).or_default() += 1;
             }
         }
         changes
@@ -165,6 +217,14 @@ impl TinyMachine {
             .iter()
             .filter(|(target, truth)| of(target) && truth.huge)
             .count()
+    }
+}
+
+/// The span that a region lies in, by its first region.
+fn span_of(target: RegionRef) -> RegionRef {
+    RegionRef {
+        region: Span::of(target.region).first_region(),
+        ..target
     }
 }
 
@@ -199,7 +259,9 @@ impl Machine for TinyMachine {
                 (true, _) => PAGES_PER_REGION,
                 (false, used) => used.min(truth.resident),
             };
-            let page_size = if truth.huge {
+            let page_size = if self.giants.contains(&span_of(*target)) {
+                PageSize::Giant
+            } else if truth.huge {
                 PageSize::Huge
             } else {
                 PageSize::Base
@@ -227,6 +289,7 @@ impl Machine for TinyMachine {
             interval: Duration::from_secs(5),
             processes,
             memory,
+            giant_pages: self.giant_pages,
         })
     }
 

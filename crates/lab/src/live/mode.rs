@@ -3,7 +3,9 @@
 use std::fmt;
 use std::str::FromStr;
 
-use mega_core::policy;
+use mega_core::policy::{self, PolicyInfo};
+use mega_linux::giant::GiantPages;
+use mega_linux::kernel::LiveKernel;
 
 /// How a program gets its pages.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -27,10 +29,21 @@ impl Mode {
 
     /// All modes that every experiment can be run in.
     pub(crate) fn all() -> Vec<Mode> {
-        let policies = policy::registry().iter().map(|info| info.name);
+        Mode::with_policies(|_| true)
+    }
+
+    /// The modes that an experiment is run in when none is named: without the policies for giant pages where the
+    /// machine has none, which would show once more what others do.
+    pub(crate) fn usual() -> Vec<Mode> {
+        let giant_pages = GiantPages::open(&LiveKernel).is_ok();
+        Mode::with_policies(|info| giant_pages || !info.for_giant_pages)
+    }
+
+    fn with_policies(wanted: impl Fn(&PolicyInfo) -> bool) -> Vec<Mode> {
+        let policies = policy::registry().iter().filter(|info| wanted(info));
         Mode::STATIC
             .into_iter()
-            .chain(policies.map(Mode::Mega))
+            .chain(policies.map(|info| Mode::Mega(info.name)))
             .collect()
     }
 

@@ -157,6 +157,7 @@ impl Done {
         let Resident {
             resident_bytes,
             huge_bytes,
+            ..
         } = resident::of_self()?;
         let rate = rate(operations, elapsed);
         Ok(Done {

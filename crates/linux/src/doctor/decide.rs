@@ -4,9 +4,9 @@ use std::io;
 
 use super::probe::{CAP_SYS_NICE, CAP_SYS_PTRACE, Capability, Probes};
 use super::{Feature, State, TrackerChoice};
-use crate::TrackerKind;
 use crate::kernel::Refused;
 use crate::tracker_choice::Choice;
+use crate::{Error, TrackerKind};
 
 /// Every feature, in the order in which they matter.
 pub(super) fn features(probes: &Probes, choice: &Choice) -> Vec<Feature> {
@@ -25,6 +25,7 @@ pub(super) fn features(probes: &Probes, choice: &Choice) -> Vec<Feature> {
         fault_control(probes),
         read_memory(probes),
         cgroups(probes),
+        giant_pages(probes),
         hzmem(probes),
     ]);
     features
@@ -331,6 +332,27 @@ fn cgroups(probes: &Probes) -> Feature {
         needed_for: "selecting processes by cgroup",
         cost_if_missing: "selections by cgroup match nothing",
         remedy: "mount cgroup2, or boot with systemd.unified_cgroup_hierarchy=1",
+        required: false,
+    }
+}
+
+fn giant_pages(probes: &Probes) -> Feature {
+    let (state, seen) = match &probes.giant_pages {
+        Ok(()) => (
+            State::Available,
+            "the kernel has them, and mega.ko can make them".to_owned(),
+        ),
+        // How to get it is said below.
+        Err(Error::Missing { feature, .. }) => (State::Missing, format!("{feature} is missing")),
+        Err(error) => (State::Missing, error.to_string()),
+    };
+    Feature {
+        name: "transparent 1 GiB pages",
+        state,
+        seen,
+        needed_for: "giant pages: promoting 1 GiB of a program to one translation",
+        cost_if_missing: "2 MiB pages are the largest: a program that uses more than its TLB reaches by them keeps missing it",
+        remedy: crate::giant::REMEDY,
         required: false,
     }
 }

@@ -7,6 +7,7 @@ use mega_core::BASE_PAGE_SIZE;
 
 use super::experiment::{self, Experiment};
 use crate::Error;
+use crate::giant::GiantPages;
 use crate::hzmem;
 use crate::kernel::{Kernel, PagemapScan, category};
 use crate::thp_mode::{self, ThpMode};
@@ -46,6 +47,8 @@ pub(super) struct Probes {
     pub(super) unified_cgroups: bool,
     /// hzmem's memory in bytes; an error where its module is not loaded, or cannot be asked.
     pub(super) hzmem: Result<u64, Error>,
+    /// Whether giant pages can be made.
+    pub(super) giant_pages: Result<(), Error>,
 }
 
 impl Probes {
@@ -75,6 +78,7 @@ pub(super) fn look(kernel: &dyn Kernel) -> Probes {
                     .any(|line| line.starts_with(b"0::"))
             }),
         hzmem: hzmem::read_ranges(kernel).map(|ranges| ranges.iter().map(|range| range.size).sum()),
+        giant_pages: GiantPages::open(kernel).map(drop),
     }
 }
 

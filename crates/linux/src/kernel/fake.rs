@@ -11,11 +11,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use mega_core::{
-    BASE_PAGE_SIZE, HUGE_PAGE_SIZE, PAGES_PER_REGION, PageSize, ProcessId, Region,
-    RegionObservation,
+    BASE_PAGE_SIZE, GIANT_PAGE_SIZE, HUGE_PAGE_SIZE, PAGES_PER_REGION, PageSize, ProcessId,
+    REGIONS_PER_SPAN, Region, RegionObservation, Span,
 };
 
 use super::{Advice, FileHandle, Kernel, PageRange, PagemapScan, ProcessHandle, ThpDisable};
+use crate::physical::device::Device;
+use crate::physical::interface::{
+    self, Block, Compact, Demote, Info, Promote, ScanBlocks, ScanTask,
+};
 use crate::tracker::{Target, TrackError, Tracker, TrackerKind};
 
 /// One region of a fake process.
@@ -63,6 +67,8 @@ pub struct FakeProcess {
     pub mappings: Vec<FakeMapping>,
     /// By their first address.
     pub regions: BTreeMap<u64, FakeRegion>,
+    /// Spans that a giant page maps, by their first address.
+    pub giants: BTreeSet<u64>,
 }
 
 impl FakeProcess {
@@ -95,6 +101,11 @@ impl FakeProcess {
         }
     }
 
+    /// Whether a giant page maps the region.
+    fn is_giant(&self, region: Region) -> bool {
+        self.giants.contains(&Span::of(region).start())
+    }
+
     fn mapping(&self, address: u64) -> Option<&FakeMapping> {
         self.mappings
             .iter()
@@ -111,6 +122,10 @@ pub struct FakeState {
     pub files: BTreeMap<PathBuf, Vec<u8>>,
     /// Huge pages that can still be allocated.
     pub free_huge_pages: u64,
+    /// Giant pages that there still is a chunk for.
+    pub free_chunks: u64,
+    /// Huge pages that have to be moved for one.
+    pub giant_moves: u32,
     /// Huge pages that the memory cgroup still allows.
     pub cgroup_huge_pages: u64,
     /// Every call of [`Kernel::advise`].
@@ -178,6 +193,7 @@ impl FakeState {
             return Err(errno(libc::EINVAL));
         }
         let first = Region::containing(range.start);
+        self.break_up(pid, range);
         if range.end - range.start < HUGE_PAGE_SIZE {
             self.change(pid, first, |seen| {
                 if seen.huge && !seen.shared {
@@ -198,6 +214,48 @@ impl FakeState {
             self.now += cost * u32::from(cleared);
         }
         Ok(())
+    }
+
+    /// What every walk of page tables that is to change them does to the giant pages on its way.
+    fn break_up(&mut self, pid: u32, range: &Range<u64>) {
+        if let Some(process) = self.processes.get_mut(&pid) {
+            process
+                .giants
+                .retain(|&start| start >= range.end || start + GIANT_PAGE_SIZE <= range.start);
+        }
+    }
+
+    /// The kernel's side of `PROMOTE`: how it stops.
+    fn make_giant(&mut self, pid: u32, span: Span) -> io::Result<u32> {
+        let process = self
+            .processes
+            .get_mut(&pid)
+            .ok_or_else(|| errno(libc::ESRCH))?;
+        let Some(mapping) = process.mapping(span.start()) else {
+            return Ok(interface::PROMOTE_NOT_ELIGIBLE);
+        };
+        if mapping.range.end < span.end() || mapping.no_huge {
+            return Ok(interface::PROMOTE_NOT_ELIGIBLE);
+        }
+        let regions: Vec<FakeRegion> = process
+            .regions
+            .range(span.start()..span.end())
+            .map(|(_, region)| *region)
+            .filter(|region| region.huge)
+            .collect();
+        if process.giants.contains(&span.start()) {
+            Ok(interface::PROMOTE_ALREADY)
+        } else if regions.len() < REGIONS_PER_SPAN {
+            Ok(interface::PROMOTE_NOT_HUGE)
+        } else if regions.iter().any(|region| region.busy || region.shared) {
+            Ok(interface::PROMOTE_BUSY)
+        } else if self.free_chunks == 0 {
+            Ok(interface::PROMOTE_NO_CHUNK)
+        } else {
+            self.free_chunks -= 1;
+            process.giants.insert(span.start());
+            Ok(interface::PROMOTE_DONE)
+        }
     }
 
     fn change(&mut self, pid: u32, region: Region, how: impl FnOnce(&mut FakeRegion)) {
@@ -267,6 +325,7 @@ impl FakeKernel {
         let mut state = kernel.state();
         state.free_huge_pages = u64::MAX;
         state.cgroup_huge_pages = u64::MAX;
+        state.free_chunks = u64::MAX;
         let meminfo = b"MemTotal: 1000 kB\nMemFree: 500 kB\nMemAvailable: 600 kB\n";
         state.files.insert("/proc/meminfo".into(), meminfo.to_vec());
         state.files.insert("/proc/buddyinfo".into(), Vec::new());
@@ -378,6 +437,7 @@ impl Kernel for FakeKernel {
                 .processes
                 .get_mut(&pid)
                 .ok_or_else(|| errno(libc::ESRCH))?;
+            process.giants.clear();
             let mut pages = 0;
             for region in process.regions.values_mut() {
                 region.accessed = 0;
@@ -506,7 +566,9 @@ impl Tracker for FakeTracker {
                 region,
                 mapped: seen.mapped,
                 accessed: seen.accessed,
-                page_size: if seen.huge {
+                page_size: if process.is_giant(region) {
+                    PageSize::Giant
+                } else if seen.huge {
                     PageSize::Huge
                 } else {
                     PageSize::Base
@@ -514,6 +576,97 @@ impl Tracker for FakeTracker {
                 zero_filled: None,
             })
         }));
+        Ok(())
+    }
+}
+
+/// `/dev/mega` of a fake kernel that has giant pages, for one process: a fake handle has no pidfd to tell by.
+pub struct FakeDevice {
+    kernel: FakeKernel,
+    pid: u32,
+    info: Info,
+}
+
+impl FakeDevice {
+    /// The device as it acts on `pid`.
+    #[must_use]
+    pub fn new(kernel: FakeKernel, pid: u32) -> Self {
+        let info = Info {
+            version: interface::VERSION,
+            features: interface::FEATURE_SCAN_TASK | interface::FEATURE_GIANT,
+            ..Info::default()
+        };
+        FakeDevice { kernel, pid, info }
+    }
+}
+
+impl Device for FakeDevice {
+    fn info(&self) -> &Info {
+        &self.info
+    }
+
+    /// Of one region: which page maps it.
+    fn scan_task(
+        &mut self,
+        request: &mut ScanTask,
+        regions: &mut [interface::Region],
+    ) -> io::Result<()> {
+        let state = self.kernel.state();
+        let process = state
+            .processes
+            .get(&self.pid)
+            .ok_or_else(|| errno(libc::ESRCH))?;
+        let region = Region::containing(request.start);
+        request.next = region.end();
+        if let (Some(seen), Some(out)) = (process.regions.get(&region.start()), regions.first_mut())
+        {
+            request.count = 1;
+            *out = interface::Region {
+                address: region.start(),
+                mapped: seen.mapped,
+                page_shift: match (process.is_giant(region), seen.huge) {
+                    (true, _) => 30,
+                    (false, true) => 21,
+                    (false, false) => 12,
+                },
+                ..interface::Region::default()
+            };
+        }
+        Ok(())
+    }
+
+    fn scan_blocks(&mut self, _: &mut ScanBlocks, _: &mut [Block]) -> io::Result<()> {
+        Err(errno(libc::ENOTTY))
+    }
+
+    fn compact(&mut self, _: &mut Compact) -> io::Result<()> {
+        Err(errno(libc::ENOTTY))
+    }
+
+    fn promote(&mut self, request: &mut Promote) -> io::Result<()> {
+        let mut state = self.kernel.state();
+        let span = Span::of(Region::containing(request.start));
+        request.stop = state.make_giant(self.pid, span)?;
+        if request.stop == interface::PROMOTE_DONE {
+            request.moved = state.giant_moves;
+        }
+        // What the target does in the moment after.
+        if let Some(hook) = state.hooks.pop_front() {
+            hook(&mut state);
+        }
+        Ok(())
+    }
+
+    fn demote(&mut self, request: &mut Demote) -> io::Result<()> {
+        let mut state = self.kernel.state();
+        let process = state
+            .processes
+            .get_mut(&self.pid)
+            .ok_or_else(|| errno(libc::ESRCH))?;
+        request.stop = match process.giants.remove(&request.start) {
+            true => interface::DEMOTE_DONE,
+            false => interface::DEMOTE_NOT_GIANT,
+        };
         Ok(())
     }
 }

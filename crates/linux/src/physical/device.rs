@@ -4,7 +4,7 @@ use std::io;
 use std::os::fd::BorrowedFd;
 use std::path::Path;
 
-use super::interface::{self, Block, Compact, Info, Region, ScanBlocks, ScanTask};
+use super::interface::{self, Block, Compact, Demote, Info, Promote, Region, ScanBlocks, ScanTask};
 use super::ioctl;
 use crate::Error;
 use crate::kernel::{FileHandle, Kernel};
@@ -31,6 +31,18 @@ pub trait Device: Send {
     /// # Errors
     /// As the header says.
     fn compact(&mut self, request: &mut Compact) -> io::Result<()>;
+
+    /// `PROMOTE`.
+    ///
+    /// # Errors
+    /// As the header says.
+    fn promote(&mut self, request: &mut Promote) -> io::Result<()>;
+
+    /// `DEMOTE`.
+    ///
+    /// # Errors
+    /// As the header says.
+    fn demote(&mut self, request: &mut Demote) -> io::Result<()>;
 }
 
 /// The module's own device.
@@ -88,6 +100,14 @@ impl Device for LiveDevice {
     }
 
     fn compact(&mut self, request: &mut Compact) -> io::Result<()> {
+        ioctl::plain(self.fd()?, request)
+    }
+
+    fn promote(&mut self, request: &mut Promote) -> io::Result<()> {
+        ioctl::plain(self.fd()?, request)
+    }
+
+    fn demote(&mut self, request: &mut Demote) -> io::Result<()> {
         ioctl::plain(self.fd()?, request)
     }
 }

@@ -15,6 +15,9 @@ pub const FEATURE_COMPACT: u64 = 1 << 2;
 /// `MEGA_FEATURE_COMPACT_COUNTS`
 pub const FEATURE_COMPACT_COUNTS: u64 = 1 << 3;
 
+/// `MEGA_FEATURE_GIANT`
+pub const FEATURE_GIANT: u64 = 1 << 7;
+
 /// `MEGA_TASK_CLEAR`
 pub const TASK_CLEAR: u32 = 1 << 0;
 /// `MEGA_REGION_WHOLE`
@@ -60,6 +63,33 @@ pub const STOP_HUGE: u32 = 6;
 pub const STOP_SIGNAL: u32 = 7;
 /// `MEGA_STOP_WOULD`
 pub const STOP_WOULD: u32 = 8;
+
+/// `MEGA_PROMOTE_IN_PLACE`
+pub const PROMOTE_IN_PLACE: u32 = 1 << 0;
+/// `MEGA_ANY_FRAME`
+pub const ANY_FRAME: u64 = u64::MAX;
+
+/// `MEGA_PROMOTE_DONE`
+pub const PROMOTE_DONE: u32 = 0;
+/// `MEGA_PROMOTE_ALREADY`
+pub const PROMOTE_ALREADY: u32 = 1;
+/// `MEGA_PROMOTE_NOT_ELIGIBLE`
+pub const PROMOTE_NOT_ELIGIBLE: u32 = 2;
+/// `MEGA_PROMOTE_NOT_HUGE`
+pub const PROMOTE_NOT_HUGE: u32 = 3;
+/// `MEGA_PROMOTE_BUSY`
+pub const PROMOTE_BUSY: u32 = 4;
+/// `MEGA_PROMOTE_NO_CHUNK`
+pub const PROMOTE_NO_CHUNK: u32 = 5;
+/// `MEGA_PROMOTE_SIGNAL`
+pub const PROMOTE_SIGNAL: u32 = 6;
+/// `MEGA_PROMOTE_WOULD_MOVE`
+pub const PROMOTE_WOULD_MOVE: u32 = 7;
+
+/// `MEGA_DEMOTE_DONE`
+pub const DEMOTE_DONE: u32 = 0;
+/// `MEGA_DEMOTE_NOT_GIANT`
+pub const DEMOTE_NOT_GIANT: u32 = 1;
 
 /// A structure that one request takes.
 ///
@@ -185,6 +215,39 @@ pub struct Compact {
     pub reserved: u64,
 }
 
+/// `struct mega_promote`
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub struct Promote {
+    pub size: u32,
+    pub flags: u32,
+    pub pidfd: i32,
+    pub stop: u32,
+    pub start: u64,
+    pub frame: u64,
+    pub in_place: u32,
+    pub moved: u32,
+    pub attempts: u32,
+    pub error: i32,
+    pub nanoseconds: u64,
+    pub reserved: u64,
+}
+
+/// `struct mega_demote`
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub struct Demote {
+    pub size: u32,
+    pub flags: u32,
+    pub pidfd: i32,
+    pub stop: u32,
+    pub start: u64,
+    pub nanoseconds: u64,
+    pub reserved: u64,
+}
+
 /// A request with its size filled in and all else 0.
 macro_rules! sized_default {
     ($($name:ident { $($member:ident: $zero:expr),+ }),+ $(,)?) => {$(
@@ -211,6 +274,11 @@ sized_default! {
         flags: 0, frame: 0, order: 0, stop: 0, blocker: 0, occupied: 0, scanned: 0, isolated: 0, migrated: 0,
         failed: 0, nanoseconds: 0, attempts: 0, error: 0, reserved: 0
     },
+    Promote {
+        flags: 0, pidfd: -1, stop: 0, start: 0, frame: ANY_FRAME, in_place: 0, moved: 0, attempts: 0, error: 0,
+        nanoseconds: 0, reserved: 0
+    },
+    Demote { flags: 0, pidfd: -1, stop: 0, start: 0, nanoseconds: 0, reserved: 0 },
 }
 
 // SAFETY: repr(C), integers only, and the layout is the header's (compared by a test).
@@ -228,6 +296,14 @@ unsafe impl Request for ScanBlocks {
 // SAFETY: as above.
 unsafe impl Request for Compact {
     const NUMBER: u8 = 3;
+}
+// SAFETY: as above.
+unsafe impl Request for Promote {
+    const NUMBER: u8 = 4;
+}
+// SAFETY: as above.
+unsafe impl Request for Demote {
+    const NUMBER: u8 = 5;
 }
 
 #[cfg(test)]
@@ -338,6 +414,33 @@ mod tests {
             error,
             reserved
         );
+        structure!(
+            "mega_promote",
+            Promote,
+            size,
+            flags,
+            pidfd,
+            stop,
+            start,
+            frame,
+            in_place,
+            moved,
+            attempts,
+            error,
+            nanoseconds,
+            reserved
+        );
+        structure!(
+            "mega_demote",
+            Demote,
+            size,
+            flags,
+            pidfd,
+            stop,
+            start,
+            nanoseconds,
+            reserved
+        );
         macro_rules! values {
             ($($name:ident),+ $(,)?) => {
                 $(all.push((concat!("MEGA_", stringify!($name)).to_owned(), u64::from($name)));)+
@@ -348,6 +451,7 @@ mod tests {
             FEATURE_SCAN_BLOCKS,
             FEATURE_COMPACT,
             FEATURE_COMPACT_COUNTS,
+            FEATURE_GIANT,
             TASK_CLEAR,
             REGION_WHOLE,
             REGION_HUGETLB,
@@ -369,12 +473,27 @@ mod tests {
             STOP_HUGE,
             STOP_SIGNAL,
             STOP_WOULD,
+            PROMOTE_IN_PLACE,
+            ANY_FRAME,
+            PROMOTE_DONE,
+            PROMOTE_ALREADY,
+            PROMOTE_NOT_ELIGIBLE,
+            PROMOTE_NOT_HUGE,
+            PROMOTE_BUSY,
+            PROMOTE_NO_CHUNK,
+            PROMOTE_SIGNAL,
+            PROMOTE_WOULD_MOVE,
+            DEMOTE_DONE,
+            DEMOTE_NOT_GIANT,
         );
         all.push(("MEGA_INTERFACE_VERSION".to_owned(), VERSION.into()));
         all.push(("MEGA_IOC_INFO".to_owned(), request::<Info>()));
         all.push(("MEGA_IOC_SCAN_TASK".to_owned(), request::<ScanTask>()));
         all.push(("MEGA_IOC_SCAN_BLOCKS".to_owned(), request::<ScanBlocks>()));
         all.push(("MEGA_IOC_COMPACT".to_owned(), request::<Compact>()));
+        all.push(("MEGA_IOC_PROMOTE".to_owned(), request::<Promote>()));
+        all.push(("MEGA_IOC_DEMOTE".to_owned(), request::<Demote>()));
+        all.push(("MEGA_SPAN_BYTES".to_owned(), mega_core::GIANT_PAGE_SIZE));
         all
     }
 

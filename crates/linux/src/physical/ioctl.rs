@@ -19,6 +19,8 @@ pub(super) fn plain<T: Request + Pointerless>(
 pub(super) trait Pointerless {}
 impl Pointerless for super::interface::Info {}
 impl Pointerless for super::interface::Compact {}
+impl Pointerless for super::interface::Promote {}
+impl Pointerless for super::interface::Demote {}
 
 /// SCAN_TASK into `regions`: sets `regions` and `capacity` of the request, and `maps` to 0.
 pub(super) fn scan_task(

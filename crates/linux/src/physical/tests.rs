@@ -54,6 +54,14 @@ impl Device for Scripted {
         request.migrated = 100;
         Ok(())
     }
+
+    fn promote(&mut self, _: &mut interface::Promote) -> io::Result<()> {
+        Err(io::Error::from_raw_os_error(libc::ENOTTY))
+    }
+
+    fn demote(&mut self, _: &mut interface::Demote) -> io::Result<()> {
+        Err(io::Error::from_raw_os_error(libc::ENOTTY))
+    }
 }
 
 fn target(unit: Unit, first_pfn: u64) -> Target {

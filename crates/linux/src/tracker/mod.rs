@@ -74,6 +74,13 @@ impl TrackerKind {
         }
     }
 
+    /// Whether it tells a giant page from the huge pages in it. `PAGEMAP_SCAN` and the physical pages' flags, which
+    /// the others read, are the same for both.
+    #[must_use]
+    pub const fn sees_giant_pages(self) -> bool {
+        matches!(self, TrackerKind::Module | TrackerKind::Bpf)
+    }
+
     /// Whether it sees accesses at all.
     #[must_use]
     pub const fn knows_accesses(self) -> bool {

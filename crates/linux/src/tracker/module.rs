@@ -157,7 +157,7 @@ mod tests {
 
     use super::*;
     use crate::kernel::ProcessHandle;
-    use crate::physical::interface::{Block, Compact, Info, Region, ScanBlocks};
+    use crate::physical::interface::{Block, Compact, Demote, Info, Promote, Region, ScanBlocks};
 
     /// Answers each SCAN_TASK with what is next: an error number, or the regions and where it stopped.
     struct Scripted {
@@ -192,6 +192,14 @@ mod tests {
         }
 
         fn compact(&mut self, _: &mut Compact) -> io::Result<()> {
+            Err(io::Error::from_raw_os_error(libc::ENOTTY))
+        }
+
+        fn promote(&mut self, _: &mut Promote) -> io::Result<()> {
+            Err(io::Error::from_raw_os_error(libc::ENOTTY))
+        }
+
+        fn demote(&mut self, _: &mut Demote) -> io::Result<()> {
             Err(io::Error::from_raw_os_error(libc::ENOTTY))
         }
     }

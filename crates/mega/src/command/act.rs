@@ -3,12 +3,15 @@
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use mega_core::{Action, ActionKind, Machine, RegionRef};
+use mega_core::{
+    Action, ActionKind, Cause, Machine, Outcome, PageSize, ProcessId, Region, RegionRef, Span,
+};
 use mega_lab::bytes;
+use mega_linux::giant::GiantPages;
 use mega_linux::kernel::LiveKernel;
 use mega_linux::{Host, HostOptions, LinuxMachine, MachineOptions, TrackerKind, process};
 
-use crate::cli::Act;
+use crate::cli::{Act, LargePage};
 use crate::exit::Failure;
 use crate::output;
 use crate::report::{ActionReport, VERSION, causes_in_words};
@@ -16,7 +19,27 @@ use crate::report::{ActionReport, VERSION, causes_in_words};
 /// Regions acted on between two looks at the progress: 128 MiB.
 const BATCH: usize = 64;
 
-pub(super) fn run(args: &Act, kind: ActionKind) -> Result<ExitCode, Failure> {
+pub(super) fn promote(args: &Act) -> Result<ExitCode, Failure> {
+    run(
+        args,
+        match args.page_size {
+            LargePage::Huge => ActionKind::Promote,
+            LargePage::Giant => ActionKind::PromoteGiant,
+        },
+    )
+}
+
+pub(super) fn demote(args: &Act) -> Result<ExitCode, Failure> {
+    run(
+        args,
+        match args.page_size {
+            LargePage::Huge => ActionKind::Demote,
+            LargePage::Giant => ActionKind::DemoteGiant,
+        },
+    )
+}
+
+fn run(args: &Act, kind: ActionKind) -> Result<ExitCode, Failure> {
     let process = process::identify(&LiveKernel, args.pid)?;
     // Accesses do not matter here, and this tracker costs nothing to start.
     let options = HostOptions {
@@ -24,6 +47,10 @@ pub(super) fn run(args: &Act, kind: ActionKind) -> Result<ExitCode, Failure> {
         tracker: Some(TrackerKind::Mapped),
     };
     let host = Arc::new(Host::open(options)?);
+    if args.page_size == LargePage::Giant {
+        // It says what is missing.
+        GiantPages::open(host.kernel().as_ref())?;
+    }
     let mut machine = LinuxMachine::new(
         host,
         MachineOptions {
@@ -31,19 +58,14 @@ pub(super) fn run(args: &Act, kind: ActionKind) -> Result<ExitCode, Failure> {
         },
     );
     machine.set_targets(vec![process]);
-    let regions = machine.eligible_regions(process, args.range.clone())?;
-    let actions: Vec<Action> = regions
-        .into_iter()
-        .map(|region| Action {
-            kind,
-            target: RegionRef { process, region },
-        })
-        .collect();
-    let report = act(
-        &mut machine,
-        &actions,
-        ActionReport::new(VERSION, args.pid, kind),
-    );
+    let mut report = ActionReport::new(VERSION, args.pid, kind);
+    if args.page_size == LargePage::Giant {
+        let spans = machine.eligible_spans(process, args.range.clone())?;
+        act_on_spans(&mut machine, process, &spans, &mut report);
+    } else {
+        let regions = machine.eligible_regions(process, args.range.clone())?;
+        act_on_regions(&mut machine, process, regions, &mut report);
+    }
     if args.json {
         output::print_json(&report)?;
     } else {
@@ -56,8 +78,24 @@ pub(super) fn run(args: &Act, kind: ActionKind) -> Result<ExitCode, Failure> {
     })
 }
 
-fn act(machine: &mut LinuxMachine, actions: &[Action], mut report: ActionReport) -> ActionReport {
-    let progress = output::progress(verb(report.action), actions.len() as u64);
+fn action(kind: ActionKind, process: ProcessId, region: Region) -> Action {
+    Action {
+        kind,
+        target: RegionRef { process, region },
+    }
+}
+
+fn act_on_regions(
+    machine: &mut LinuxMachine,
+    process: ProcessId,
+    regions: Vec<Region>,
+    report: &mut ActionReport,
+) {
+    let progress = output::progress(verb(report.action), regions.len() as u64);
+    let actions: Vec<Action> = regions
+        .into_iter()
+        .map(|region| action(report.action, process, region))
+        .collect();
     for batch in actions.chunks(BATCH) {
         for outcome in machine.act(batch) {
             report.record(outcome);
@@ -65,13 +103,64 @@ fn act(machine: &mut LinuxMachine, actions: &[Action], mut report: ActionReport)
         progress.inc(batch.len() as u64);
     }
     progress.finish_and_clear();
-    report
+}
+
+fn act_on_spans(
+    machine: &mut LinuxMachine,
+    process: ProcessId,
+    spans: &[Span],
+    report: &mut ActionReport,
+) {
+    let progress = output::progress(verb(report.action), spans.len() as u64);
+    for &span in spans {
+        report.record(act_on_span(machine, process, span, report.action));
+        progress.inc(1);
+    }
+    progress.finish_and_clear();
+}
+
+/// Changes one span. What is to be promoted is promoted to huge pages first.
+fn act_on_span(
+    machine: &mut LinuxMachine,
+    process: ProcessId,
+    span: Span,
+    kind: ActionKind,
+) -> Outcome {
+    let obstacle = if kind.is_promotion() {
+        promote_regions(machine, process, span)
+    } else {
+        None
+    };
+    let outcomes = machine.act(&[action(kind, process, span.first_region())]);
+    match (outcomes.first(), obstacle) {
+        // Why it is not huge says more than that it is not.
+        (Some(Outcome::Failed(Cause::NotHuge)), Some(cause)) => Outcome::Failed(cause),
+        (Some(outcome), _) => *outcome,
+        // A machine has an outcome for every action.
+        (None, _) => Outcome::Failed(Cause::Busy),
+    }
+}
+
+/// Promotes the regions of a span to huge pages. Returns why one of them could not be, but for a hole without memory.
+fn promote_regions(machine: &mut LinuxMachine, process: ProcessId, span: Span) -> Option<Cause> {
+    let actions: Vec<Action> = Region::wholly_inside(span.start(), span.end())
+        .map(|region| action(ActionKind::Promote, process, region))
+        .collect();
+    let outcomes = actions.chunks(BATCH).flat_map(|batch| machine.act(batch));
+    // All are tried.
+    let causes: Vec<Cause> = outcomes
+        .filter_map(|outcome| match outcome {
+            Outcome::Failed(cause) if cause != Cause::Gone => Some(cause),
+            _ => None,
+        })
+        .collect();
+    causes.first().copied()
 }
 
 fn verb(kind: ActionKind) -> &'static str {
     match kind {
-        ActionKind::Promote => "promoting",
-        ActionKind::Demote => "demoting",
+        ActionKind::Promote | ActionKind::PromoteGiant => "promoting",
+        ActionKind::Demote | ActionKind::DemoteGiant => "demoting",
     }
 }
 
@@ -79,6 +168,8 @@ fn in_words(report: &ActionReport) -> String {
     let (done, so) = match report.action {
         ActionKind::Promote => ("promoted", "huge"),
         ActionKind::Demote => ("demoted", "base pages"),
+        ActionKind::PromoteGiant => ("promoted", "giant"),
+        ActionKind::DemoteGiant => ("demoted", "huge pages"),
     };
     let mut parts = vec![
         format!("{} {done}", report.done),
@@ -94,13 +185,21 @@ fn in_words(report: &ActionReport) -> String {
             causes_in_words(&report.failures)
         ));
     }
+    let is_giant = report.action.page_size() == PageSize::Giant;
     let mut text = format!(
-        "process {}: {} regions: {}\n",
+        "process {}: {} {}: {}\n",
         report.pid,
         report.regions,
+        if is_giant { "spans" } else { "regions" },
         parts.join(", ")
     );
-    if report.done > 0 {
+    if report.done > 0 && report.action == ActionKind::PromoteGiant {
+        text += &format!(
+            "copied for the {done} spans: {}\n",
+            bytes::format(report.copied)
+        );
+    }
+    if report.done > 0 && !is_giant {
         text += &format!(
             "resident in the {done} regions: {} before, {} after\n",
             bytes::format(report.resident_before),
@@ -113,7 +212,6 @@ fn in_words(report: &ActionReport) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use mega_core::{Cause, Outcome};
 
     #[test]
     fn failures_are_told_by_cause() {
@@ -127,6 +225,22 @@ mod tests {
         assert_eq!(
             in_words(&report),
             "process 7: 3 regions: 1 promoted, 0 huge already, 1 would be promoted (dry run), 1 failed (1 no memory)\nresident in the promoted regions: 4 KiB before, 2 MiB after\n"
+        );
+    }
+    #[test]
+    fn spans_are_told_with_what_was_copied() {
+        let mut report = ActionReport::new(VERSION, 7, ActionKind::PromoteGiant);
+        report.record(Outcome::Remapped { copied: 6 << 20 });
+        report.record(Outcome::Failed(Cause::NotHuge));
+        assert_eq!(
+            in_words(&report),
+            "process 7: 2 spans: 1 promoted, 0 giant already, 1 failed (1 not huge)\ncopied for the promoted spans: 6 MiB\n"
+        );
+        let mut report = ActionReport::new(VERSION, 7, ActionKind::DemoteGiant);
+        report.record(Outcome::Remapped { copied: 0 });
+        assert_eq!(
+            in_words(&report),
+            "process 7: 1 spans: 1 demoted, 0 huge pages already\n"
         );
     }
 }

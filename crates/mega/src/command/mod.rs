@@ -17,8 +17,6 @@ mod workload;
 
 use std::process::ExitCode;
 
-use mega_core::ActionKind;
-
 use crate::cli::Command;
 use crate::exit::Failure;
 
@@ -29,8 +27,8 @@ pub(crate) fn dispatch(command: Command) -> Result<ExitCode, Failure> {
         Command::Daemon(args) => daemon::run(&args),
         Command::Status(args) => status::run(&args),
         Command::Scan(args) => scan::run(&args),
-        Command::Promote(args) => act::run(&args, ActionKind::Promote),
-        Command::Demote(args) => act::run(&args, ActionKind::Demote),
+        Command::Promote(args) => act::promote(&args),
+        Command::Demote(args) => act::demote(&args),
         Command::Frag(args) => frag::run(&args),
         Command::Compact(args) => compact::run(&args),
         Command::Hz(args) => hz::run(&args),

@@ -204,16 +204,20 @@ fn summary(state: &ManagerStatus) -> String {
         "{} regions promoted, {} demoted, in {} observations (policy {policy}, tracker {})",
         actions.promoted, actions.demoted, actions.steps, state.tracker
     )];
+    lines.extend(actions.giant_in_words());
     if state.dry_run {
         lines.push(format!(
             "dry run: would have promoted {} and demoted {}",
             actions.would_promote, actions.would_demote
         ));
+        if actions.would_promote_giant + actions.would_demote_giant > 0 {
+            lines.push(format!(
+                "dry run: would have promoted {} spans to giant pages and demoted {}",
+                actions.would_promote_giant, actions.would_demote_giant
+            ));
+        }
     }
-    for (what, causes) in [
-        ("promotions", &actions.failures.promote),
-        ("demotions", &actions.failures.demote),
-    ] {
+    for (what, causes) in actions.failures.by_kind() {
         if !causes.is_empty() {
             lines.push(format!("failed {what}: {}", causes_in_words(causes)));
         }

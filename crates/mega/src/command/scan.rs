@@ -176,6 +176,9 @@ fn in_words(report: &ScanReport, verbose: bool) -> String {
         report.window_seconds,
         bytes::format(totals.huge)
     );
+    if totals.giant > 0 {
+        text += &format!(" ({} in giant ones)", bytes::format(totals.giant));
+    }
     if let Some(bloat) = totals.bloat {
         text += &format!(" of which {} zero-filled", bytes::format(bloat));
     }
@@ -229,17 +232,60 @@ fn regions_in_words(rows: &[Vec<RegionReport>]) -> String {
 
 fn would_in_words(would: &BTreeMap<String, Would>) -> String {
     let mut text = String::from("What each policy would do once its decisions have settled:\n\n");
-    let mut table = Table::new(&["policy", "promotions", "demotions", "copied", "given back"]);
+    let mut headings = vec!["policy", "promotions", "demotions", "copied", "given back"];
+    let any_giant = would
+        .values()
+        .any(|would| would.promotions_giant + would.demotions_giant > 0);
+    if any_giant {
+        headings.extend(["to giant pages", "from giant pages"]);
+    }
+    let mut table = Table::new(&headings);
     for (policy, would) in would {
-        table.row(vec![
+        let mut row = vec![
             policy.clone(),
             would.promotions.to_string(),
             would.demotions.to_string(),
             bytes::format(would.bytes_copied),
             bytes::format(would.bytes_given_back),
-        ]);
+        ];
+        if any_giant {
+            row.push(would.promotions_giant.to_string());
+            row.push(would.demotions_giant.to_string());
+        }
+        table.row(row);
     }
     // Writing to a string does not fail.
     let _ = write!(text, "{table}");
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn giant_pages_are_a_column_only_where_some_policy_asks_for_them() {
+        let mut would = BTreeMap::from([
+            ("adaptive".to_owned(), Would::default()),
+            ("trident".to_owned(), Would::default()),
+        ]);
+        assert!(!would_in_words(&would).contains("giant"));
+        would
+            .entry("trident".to_owned())
+            .or_default()
+            .promotions_giant = 3;
+        let text = would_in_words(&would);
+        let heading = text.lines().nth(2).expect("a heading");
+        assert!(
+            heading.ends_with("to giant pages  from giant pages"),
+            "{text}"
+        );
+        let last: Vec<&str> = text
+            .lines()
+            .last()
+            .expect("a row")
+            .split_whitespace()
+            .collect();
+        assert_eq!(last, ["trident", "0", "0", "0", "B", "0", "B", "3", "0"]);
+    }
 }

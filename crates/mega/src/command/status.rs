@@ -70,10 +70,10 @@ fn group_in_words(group: &GroupStatus) -> String {
         bytes::format(actions.bytes_copied),
         bytes::format(actions.bytes_given_back)
     );
-    for (what, causes) in [
-        ("promotions", &actions.failures.promote),
-        ("demotions", &actions.failures.demote),
-    ] {
+    if let Some(giant) = actions.giant_in_words() {
+        let _ = writeln!(text, "    {giant}");
+    }
+    for (what, causes) in actions.failures.by_kind() {
         if !causes.is_empty() {
             let _ = writeln!(text, "    failed {what}: {}", causes_in_words(causes));
         }
@@ -81,12 +81,16 @@ fn group_in_words(group: &GroupStatus) -> String {
     if group.processes.is_empty() {
         return text + "    no process\n";
     }
-    let mut table = Table::new(&[
+    let mut headings = vec![
         "process", "pid", "regions", "mapped", "accessed", "huge", "bloat",
-    ]);
+    ];
+    if group.totals.giant > 0 {
+        headings.push("giant");
+    }
+    let mut table = Table::new(&headings);
     for process in &group.processes {
         let observed = &process.observed;
-        table.row(vec![
+        let mut row = vec![
             process.name.clone(),
             process.pid.to_string(),
             observed.regions.to_string(),
@@ -94,7 +98,11 @@ fn group_in_words(group: &GroupStatus) -> String {
             bytes_or_dash(observed.accessed),
             bytes::format(observed.huge),
             bytes_or_dash(observed.bloat),
-        ]);
+        ];
+        if group.totals.giant > 0 {
+            row.push(bytes::format(observed.giant));
+        }
+        table.row(row);
     }
     for line in table.to_string().lines() {
         let _ = writeln!(text, "    {line}");

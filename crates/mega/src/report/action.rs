@@ -12,9 +12,9 @@ use super::cause_name;
 pub(crate) struct ActionReport {
     pub(crate) version: u32,
     pub(crate) pid: u32,
-    /// `promote` or `demote`.
+    /// `promote` or `demote`; `promote_giant` or `demote_giant` of spans.
     pub(crate) action: ActionKind,
-    /// Regions that were asked for.
+    /// Regions that were asked for, or spans.
     pub(crate) regions: u64,
     /// Changed, and seen to be so.
     pub(crate) done: u64,
@@ -27,6 +27,8 @@ pub(crate) struct ActionReport {
     pub(crate) resident_before: u64,
     /// And after.
     pub(crate) resident_after: u64,
+    /// Bytes that were copied to make giant pages.
+    pub(crate) copied: u64,
 }
 
 impl ActionReport {
@@ -42,6 +44,7 @@ impl ActionReport {
             not_tried: 0,
             resident_before: 0,
             resident_after: 0,
+            copied: 0,
         }
     }
 
@@ -56,6 +59,10 @@ impl ActionReport {
                 self.done += 1;
                 self.resident_before += resident_before;
                 self.resident_after += resident_after;
+            }
+            Outcome::Remapped { copied } => {
+                self.done += 1;
+                self.copied += copied;
             }
             Outcome::AlreadySo => self.already_so += 1,
             Outcome::Failed(cause) => {

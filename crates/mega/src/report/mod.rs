@@ -54,8 +54,11 @@ pub(crate) struct Observed {
     pub(crate) mapped: u64,
     /// `null` where accesses are not known.
     pub(crate) accessed: Option<u64>,
-    /// Mapped by huge pages.
+    /// Mapped by huge pages, or by giant ones.
     pub(crate) huge: u64,
+    /// Of that, mapped by giant pages.
+    #[serde(default)]
+    pub(crate) giant: u64,
     /// Zero-filled base pages in huge pages, as far as they were counted; `null` where none were.
     pub(crate) bloat: Option<u64>,
 }
@@ -67,6 +70,7 @@ impl From<&ProcessSummary> for Observed {
             mapped: summary.mapped_bytes,
             accessed: summary.accesses_known.then_some(summary.accessed_bytes),
             huge: summary.huge_bytes,
+            giant: summary.giant_bytes,
             bloat: summary.bloat_bytes,
         }
     }
@@ -84,6 +88,7 @@ impl std::iter::Sum for Observed {
             mapped: sum.mapped + one.mapped,
             accessed: sum.accessed.zip(one.accessed).map(|(sum, one)| sum + one),
             huge: sum.huge + one.huge,
+            giant: sum.giant + one.giant,
             bloat: match (sum.bloat, one.bloat) {
                 (None, None) => None,
                 (sum, one) => Some(sum.unwrap_or(0) + one.unwrap_or(0)),
@@ -109,12 +114,23 @@ pub(crate) struct Actions {
     pub(crate) steps: u64,
     pub(crate) promoted: u64,
     pub(crate) demoted: u64,
+    /// Spans promoted to giant pages.
+    #[serde(default)]
+    pub(crate) promoted_giant: u64,
+    /// Giant pages demoted to huge pages.
+    #[serde(default)]
+    pub(crate) demoted_giant: u64,
     pub(crate) already_so: u64,
     pub(crate) failures: Failures,
     /// Promotions that a dry run left out.
     pub(crate) would_promote: u64,
     /// Demotions that a dry run left out.
     pub(crate) would_demote: u64,
+    /// The same with giant pages.
+    #[serde(default)]
+    pub(crate) would_promote_giant: u64,
+    #[serde(default)]
+    pub(crate) would_demote_giant: u64,
     pub(crate) bytes_copied: u64,
     pub(crate) bytes_given_back: u64,
     /// Bytes that promotions added to what is resident.
@@ -127,11 +143,40 @@ pub(crate) struct Actions {
     pub(crate) backed_off: u64,
 }
 
-/// Failed actions by cause: `no_memory`, `busy`, `gone`, `not_eligible`, `not_permitted`.
+impl Actions {
+    /// What was done with giant pages; `None` where nothing was.
+    pub(crate) fn giant_in_words(&self) -> Option<String> {
+        let any = self.promoted_giant + self.demoted_giant > 0;
+        any.then(|| {
+            format!(
+                "{} spans promoted to giant pages, {} demoted",
+                self.promoted_giant, self.demoted_giant
+            )
+        })
+    }
+}
+
+/// Failed actions by cause: `no_memory`, `busy`, `gone`, `not_eligible`, `not_huge`, `not_permitted`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Failures {
     pub(crate) promote: BTreeMap<String, u64>,
     pub(crate) demote: BTreeMap<String, u64>,
+    #[serde(default)]
+    pub(crate) promote_giant: BTreeMap<String, u64>,
+    #[serde(default)]
+    pub(crate) demote_giant: BTreeMap<String, u64>,
+}
+
+impl Failures {
+    /// Each kind of action in words, with its failures by cause.
+    pub(crate) fn by_kind(&self) -> [(&'static str, &BTreeMap<String, u64>); 4] {
+        [
+            ("promotions", &self.promote),
+            ("demotions", &self.demote),
+            ("promotions to giant pages", &self.promote_giant),
+            ("demotions of giant pages", &self.demote_giant),
+        ]
+    }
 }
 
 impl From<&Totals> for Actions {
@@ -146,13 +191,19 @@ impl From<&Totals> for Actions {
             steps: totals.steps,
             promoted: totals.promoted,
             demoted: totals.demoted,
+            promoted_giant: totals.promoted_giant,
+            demoted_giant: totals.demoted_giant,
             already_so: totals.already_so,
             failures: Failures {
                 promote: by_cause(&totals.failures.promote),
                 demote: by_cause(&totals.failures.demote),
+                promote_giant: by_cause(&totals.failures.promote_giant),
+                demote_giant: by_cause(&totals.failures.demote_giant),
             },
             would_promote: totals.would_promote,
             would_demote: totals.would_demote,
+            would_promote_giant: totals.would_promote_giant,
+            would_demote_giant: totals.would_demote_giant,
             bytes_copied: totals.bytes_copied,
             bytes_given_back: totals.bytes_given_back,
             bloat_bytes_added: totals.bloat_bytes_added,
@@ -171,6 +222,7 @@ pub(crate) fn cause_name(cause: mega_core::Cause) -> &'static str {
         Cause::Busy => "busy",
         Cause::Gone => "gone",
         Cause::NotEligible => "not_eligible",
+        Cause::NotHuge => "not_huge",
         Cause::NotPermitted => "not_permitted",
     }
 }
@@ -196,6 +248,7 @@ mod tests {
             Cause::Busy,
             Cause::Gone,
             Cause::NotEligible,
+            Cause::NotHuge,
             Cause::NotPermitted,
         ] {
             assert_eq!(
@@ -206,12 +259,31 @@ mod tests {
     }
 
     #[test]
+    fn giant_pages_are_told_only_where_there_were_some() {
+        let mut actions = Actions::default();
+        assert_eq!(actions.giant_in_words(), None);
+        actions.demoted_giant = 2;
+        let words = "0 spans promoted to giant pages, 2 demoted";
+        assert_eq!(actions.giant_in_words().as_deref(), Some(words));
+    }
+
+    #[test]
+    fn an_older_managers_status_is_read_without_giant_pages() {
+        let mut status = serde_json::to_value(Actions::default()).expect("serializes");
+        let fields = status.as_object_mut().expect("an object");
+        fields.retain(|name, _| !name.ends_with("_giant"));
+        let read: Actions = serde_json::from_value(status).expect("it is read");
+        assert_eq!(read, Actions::default());
+    }
+
+    #[test]
     fn accesses_of_a_sum_are_known_only_where_all_are() {
         let known = Observed {
             regions: 1,
             mapped: 10,
             accessed: Some(4),
             huge: 0,
+            giant: 0,
             bloat: None,
         };
         let unknown = Observed {

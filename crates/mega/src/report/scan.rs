@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use mega_core::engine::Would;
-use mega_core::{BASE_PAGE_SIZE, ProcessObservation};
+use mega_core::{BASE_PAGE_SIZE, GIANT_PAGE_SIZE, ProcessObservation};
 use serde::Serialize;
 
 use super::Memory;
@@ -57,8 +57,10 @@ pub(crate) struct ScanTotals {
     pub(crate) mapped: u64,
     /// `null` where accesses are not known.
     pub(crate) accessed: Option<u64>,
-    /// Mapped by huge pages.
+    /// Mapped by huge pages, or by giant ones.
     pub(crate) huge: u64,
+    /// Of that, mapped by giant pages.
+    pub(crate) giant: u64,
     /// As in a region.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) zero_filled: Option<u64>,
@@ -77,6 +79,10 @@ impl ScanTotals {
             mapped: regions.iter().map(|region| region.mapped).sum(),
             accessed: regions.iter().map(|region| region.accessed).sum(),
             huge: huge().map(|region| region.mapped).sum(),
+            giant: huge()
+                .filter(|region| region.page_size == GIANT_PAGE_SIZE)
+                .map(|region| region.mapped)
+                .sum(),
             zero_filled: inspected
                 .then(|| regions.iter().filter_map(RegionReport::zero_filled).sum()),
             bloat: inspected.then(|| huge().filter_map(RegionReport::zero_filled).sum()),
@@ -137,6 +143,12 @@ mod tests {
             page_size: 2 << 20,
             ..base
         };
+        let giant = RegionReport {
+            page_size: 1 << 30,
+            ..huge
+        };
+        let totals = ScanTotals::of(&[base, huge, giant]);
+        assert_eq!((totals.huge, totals.giant), (4 << 20, 2 << 20));
         let totals = ScanTotals::of(&[base, huge]);
         assert_eq!((totals.zero_filled, totals.bloat), (Some(8192), Some(4096)));
         assert_eq!((totals.accessed, totals.huge), (Some(8192), 2 << 20));

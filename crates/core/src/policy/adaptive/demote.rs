@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 
 use crate::action::{Action, ActionKind};
 use crate::observation::{MemoryObservation, Observation, RegionRef};
-use crate::page::{BASE_PAGE_SIZE, PageSize};
+use crate::page::{BASE_PAGE_SIZE, PageSize, Span};
 use crate::policy::tracked::Tracked;
 
 use super::settings::Settings;
@@ -30,6 +30,32 @@ pub(super) fn worth_inspecting(
     }
     targets.sort_unstable();
     targets.into_iter().map(|(_, target)| target).collect()
+}
+
+/// Giant pages to demote: those that are cold, so that what is in them can be looked into and demoted by
+/// itself. While it is in a giant page, looking into one huge page would mark them all accessed.
+pub(super) fn giant_demotions(
+    settings: &Settings,
+    states: &Tracked<State>,
+    observation: &Observation,
+) -> Vec<Action> {
+    let mut actions = Vec::new();
+    for process in &observation.processes {
+        for (region, state) in states.join(process) {
+            let is_first = Span::of(region.region).first_region() == region.region;
+            let is_cold = u16::from(state.idle()) >= settings.cold_intervals;
+            if region.page_size == PageSize::Giant && is_first && is_cold {
+                actions.push(Action {
+                    kind: ActionKind::DemoteGiant,
+                    target: RegionRef {
+                        process: process.process,
+                        region: region.region,
+                    },
+                });
+            }
+        }
+    }
+    actions
 }
 
 /// Huge pages to demote, those that give back most first, as many as end the shortage.

@@ -12,15 +12,20 @@
 //! - Nothing is promoted that did not survive a whole interval; where a process keeps freeing memory, or
 //!   a region was promoted and demoted before, it must survive longer.
 //!
+//! A span is promoted to a giant page, where the machine has them, once huge pages have mapped all of it for
+//! a while and enough of them are in use: that takes up to 511 more translations away and adds no memory, but
+//! may copy all of it (`giant`). The more often the kernel broke such a page up again, the longer it waits.
+//!
 //! A huge page is demoted only while memory is short, and only when its base pages were counted and
-//! enough of them hold nothing but zeros: those are what a demotion gives back (`demote`). Without
-//! shortage a cold huge page stays.
+//! enough of them hold nothing but zeros: those are what a demotion gives back (`demote`). A giant page that
+//! is cold is demoted first, which costs next to nothing. Without shortage what is cold stays.
 //!
 //! The first touch of a page is not use: pages mapped since the last observation do not count as
 //! accessed. Where accesses are not known at all (the `mapped` tracker), every mapped page counts as
 //! used, and a region must survive two intervals; cold huge pages cannot be told then.
 
 mod demote;
+mod giant;
 mod promote;
 mod settings;
 mod state;
@@ -144,22 +149,39 @@ impl Policy for Adaptive {
         self.update(observation);
         match (self.pressure, self.demoting_pays()) {
             (false, _) => {
-                promote::promotions(&self.settings, &self.states, &self.churn, observation)
+                let mut actions = giant::promotions(&self.settings, &self.states, observation);
+                actions.extend(promote::promotions(
+                    &self.settings,
+                    &self.states,
+                    &self.churn,
+                    observation,
+                ));
+                actions
             }
-            (true, true) => demote::demotions(&self.settings, &self.states, observation),
+            (true, true) => {
+                let mut actions =
+                    demote::giant_demotions(&self.settings, &self.states, observation);
+                actions.extend(demote::demotions(&self.settings, &self.states, observation));
+                actions
+            }
             (true, false) => Vec::new(),
         }
     }
 
     fn learn(&mut self, action: &Action, outcome: Outcome) {
+        let state = self.states.get_mut(action.target);
         let Outcome::Done {
             resident_before,
             resident_after,
         } = outcome
         else {
+            if let (ActionKind::PromoteGiant, Outcome::Remapped { .. }, Some(state)) =
+                (action.kind, outcome, state)
+            {
+                state.promoted_giant();
+            }
             return;
         };
-        let state = self.states.get_mut(action.target);
         match action.kind {
             ActionKind::Promote => {
                 if let Some(state) = state {
@@ -177,6 +199,8 @@ impl Policy for Adaptive {
                     self.futile_demotions = self.futile_demotions.saturating_add(1);
                 }
             }
+            // Nothing becomes or ceases to be resident by these.
+            ActionKind::PromoteGiant | ActionKind::DemoteGiant => {}
         }
     }
 

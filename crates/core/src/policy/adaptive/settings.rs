@@ -81,6 +81,12 @@ const HOT_ZERO_FILLED: ParameterInfo = ParameterInfo {
     max: 512.0,
 };
 
+const GIANT_IN_USE: ParameterInfo = ParameterInfo::share(
+    "giant_in_use",
+    "share of a span's huge pages that must not be cold to promote it to a giant page (as max_utilization: it may have to be copied)",
+    0.5,
+);
+
 pub(in crate::policy) const INFO: PolicyInfo = PolicyInfo {
     name: "adaptive",
     summary: "promotes where it saves translations, at the price that contiguity has now; demotes zero-filled huge pages only while memory is short",
@@ -98,7 +104,9 @@ pub(in crate::policy) const INFO: PolicyInfo = PolicyInfo {
         COLD_INTERVALS,
         MIN_ZERO_FILLED,
         HOT_ZERO_FILLED,
+        GIANT_IN_USE,
     ],
+    for_giant_pages: false,
     ordered: &[
         (&MIN_UTILIZATION, &MAX_UTILIZATION),
         (&PRESSURE_START, &PRESSURE_STOP),
@@ -121,6 +129,7 @@ pub(super) struct Settings {
     pub(super) cold_intervals: u16,
     pub(super) min_zero_filled: u16,
     pub(super) hot_zero_filled: u16,
+    pub(super) giant_in_use: f64,
 }
 
 impl Settings {
@@ -138,6 +147,7 @@ impl Settings {
             cold_intervals: values.count(&COLD_INTERVALS),
             min_zero_filled: values.count(&MIN_ZERO_FILLED),
             hot_zero_filled: values.count(&HOT_ZERO_FILLED),
+            giant_in_use: values.get(&GIANT_IN_USE),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! What `adaptive` remembers of one region.
 
 use crate::observation::RegionObservation;
-use crate::page::{PAGES_PER_REGION, PageSize};
+use crate::page::{PAGES_PER_REGION, PageSize, REGIONS_PER_SPAN};
 
 /// Intervals after which a huge page that was looked into may be looked into again: a minute at 5 s.
 const INSPECT_AGAIN: u8 = 12;
@@ -27,6 +27,8 @@ pub(super) struct State {
     inspect_in: u8,
     /// Times that it was promoted or demoted on this policy's wish.
     changes: u8,
+    /// Times that the span of which it is the first region was promoted to a giant page on this policy's wish.
+    giants: u8,
     page_size: PageSize,
     /// Whether this policy had it demoted.
     was_demoted: bool,
@@ -39,9 +41,11 @@ impl State {
     pub(super) fn next(before: Option<State>, region: &RegionObservation, known: bool) -> State {
         let mut state = match before {
             None => State::begin(region),
+            Some(before) if before.is_remapped_as(region) => before.go_on_as(region, known),
             Some(before) if before.page_size != region.page_size => before.begin_again(region),
             Some(before) if !before.survives_as(region) => State {
                 changes: before.changes,
+                giants: before.giants,
                 was_demoted: before.was_demoted,
                 ..State::begin(region)
             },
@@ -67,6 +71,7 @@ impl State {
             idle: 0,
             inspect_in: 0,
             changes: 0,
+            giants: 0,
             page_size: region.page_size,
             was_demoted: false,
             inspected: false,
@@ -78,8 +83,23 @@ impl State {
         State {
             bloat: if region.is_huge() { self.bloat } else { 0 },
             changes: self.changes,
+            giants: self.giants,
             was_demoted: self.was_demoted && !region.is_huge(),
             ..State::begin(region)
+        }
+    }
+
+    /// Whether the same huge page is there, in a giant page now or in none any more.
+    fn is_remapped_as(&self, region: &RegionObservation) -> bool {
+        self.page_size != region.page_size && self.page_size > PageSize::Base && region.is_huge()
+    }
+
+    /// The same memory, so the same history; only how long it is mapped so begins anew.
+    fn go_on_as(self, region: &RegionObservation, known: bool) -> State {
+        State {
+            age: 0,
+            page_size: region.page_size,
+            ..self.survive(region, known)
         }
     }
 
@@ -128,6 +148,11 @@ impl State {
         self.change();
     }
 
+    /// This policy had the span, of which it is the first region, promoted to a giant page.
+    pub(super) fn promoted_giant(&mut self) {
+        self.giants = self.giants.saturating_add(1);
+    }
+
     fn change(&mut self) {
         self.changes = self.changes.saturating_add(1);
         self.age = 0;
@@ -139,10 +164,12 @@ impl State {
     }
 
     /// Translations that the region takes of the TLB.
+    #[allow(clippy::cast_precision_loss)]
     pub(super) fn translations(&self) -> f64 {
         match self.page_size {
             PageSize::Base => self.used(),
-            PageSize::Huge | PageSize::Giant => f64::from(u8::from(self.idle == 0)),
+            PageSize::Huge => f64::from(u8::from(self.idle == 0)),
+            PageSize::Giant => f64::from(u8::from(self.idle == 0)) / REGIONS_PER_SPAN as f64,
         }
     }
 
@@ -150,12 +177,21 @@ impl State {
     /// known, and twice as many for each time that its page size was changed before.
     pub(super) fn is_settled(&self, least: u16) -> bool {
         let unknown = u16::from(self.used.is_none());
-        let changed = if self.changes == 0 {
-            0
-        } else {
-            2_u16 << self.changes.min(MOST_CHANGES)
-        };
-        self.age >= least.saturating_add(unknown).saturating_add(changed)
+        self.age
+            >= least
+                .saturating_add(unknown)
+                .saturating_add(patience(self.changes))
+    }
+
+    /// Whether it is a huge page that has been there for `least` intervals.
+    pub(super) fn is_settled_huge(&self, least: u16) -> bool {
+        self.page_size == PageSize::Huge && self.age >= least
+    }
+
+    /// Whether the span of which it is the first region may be promoted to a giant page again: `least`
+    /// intervals after it became huge, and twice as many more for each time that this was done before.
+    pub(super) fn may_become_giant(&self, least: u16) -> bool {
+        self.is_settled_huge(least.saturating_add(patience(self.giants)))
     }
 
     pub(super) fn was_demoted(&self) -> bool {
@@ -176,6 +212,15 @@ impl State {
 
     pub(super) fn may_be_inspected(&self) -> bool {
         self.page_size == PageSize::Huge && self.inspect_in == 0
+    }
+}
+
+/// Intervals more to wait after so many changes.
+fn patience(changes: u8) -> u16 {
+    if changes == 0 {
+        0
+    } else {
+        2_u16 << changes.min(MOST_CHANGES)
     }
 }
 
@@ -244,6 +289,41 @@ mod tests {
             after(&[huge(0, None), huge(0, None), huge(0, None), huge(512, None)]).idle(),
             0
         );
+    }
+
+    #[test]
+    fn a_huge_page_stays_the_same_in_a_giant_page() {
+        let giant = RegionObservation {
+            page_size: PageSize::Giant,
+            ..huge(0, None)
+        };
+        let state = after(&[huge(0, None), huge(0, Some(300)), giant, giant]);
+        assert_eq!((state.zero_filled(), state.idle()), (Some(300), 3));
+        let state = after(&[huge(0, Some(300)), giant, huge(0, None)]);
+        assert_eq!((state.zero_filled(), state.idle()), (Some(300), 2));
+        assert!(!state.may_become_giant(1));
+    }
+
+    #[test]
+    fn each_time_that_a_giant_page_is_broken_up_doubles_the_wait() {
+        let mut state = after(&[huge(512, None)]);
+        let mut waits = Vec::new();
+        for _ in 0..4 {
+            let mut wait = 0;
+            while !state.may_become_giant(3) {
+                state = State::next(Some(state), &huge(512, None), true);
+                wait += 1;
+            }
+            waits.push(wait);
+            state.promoted_giant();
+            let giant = RegionObservation {
+                page_size: PageSize::Giant,
+                ..huge(512, None)
+            };
+            state = State::next(Some(state), &giant, true);
+            state = State::next(Some(state), &huge(512, None), true);
+        }
+        assert_eq!(waits, [3, 7, 11, 19]);
     }
 
     #[test]

@@ -31,7 +31,7 @@ pub(super) const CHURN: Experiment = Experiment {
         &Mode::Base,
         Bound::AtMost(1.05),
     )],
-    modes: Mode::all,
+    modes: Mode::usual,
     most_resident: 1,
     rounds: Rounds::WholeRuns(run),
 };

@@ -48,7 +48,7 @@ pub(super) const COMPUTE: Experiment = Experiment {
         Goal::ratio(MULTIPLICATIONS.id, &Mode::Base, Bound::AtLeast(0.99)),
         Goal::ratio(COMPRESSED.id, &Mode::Base, Bound::AtLeast(0.99)),
     ],
-    modes: Mode::all,
+    modes: Mode::usual,
     most_resident: 1,
     rounds: Rounds::WholeRuns(run),
 };

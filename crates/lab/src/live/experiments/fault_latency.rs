@@ -91,7 +91,7 @@ pub(super) const FAULT_LATENCY: Experiment = Experiment {
         Goal::ratio(OBJECTS[3].id, &Mode::Base, LIMIT),
         Goal::ratio(BUSY[3].id, &Mode::Base, LIMIT),
     ],
-    modes: Mode::all,
+    modes: Mode::usual,
     most_resident: 1,
     rounds: Rounds::WholeRuns(run),
 };

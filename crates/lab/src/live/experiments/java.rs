@@ -42,7 +42,7 @@ pub(super) const JAVA_HEAP: Experiment = Experiment {
     programs: &[JAVA, JAVAC],
     metrics: &[OPERATIONS, RESIDENT, HUGE, KEPT, MANAGER_CPU],
     goals: &[Goal::best_static(OPERATIONS.id, Bound::AtLeast(0.95))],
-    modes: Mode::all,
+    modes: Mode::usual,
     // The heap and what the JVM has beside it.
     most_resident: 2,
     rounds: Rounds::WholeRuns(run),

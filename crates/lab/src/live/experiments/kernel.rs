@@ -53,7 +53,7 @@ impl Kernel {
             programs: &[],
             metrics: METRICS,
             goals: GOALS,
-            modes: Mode::all,
+            modes: Mode::usual,
             most_resident: 1,
             rounds: Rounds::InTurns(InTurns {
                 program: self.name,

@@ -50,7 +50,7 @@ pub(super) const PYTHON_ARRAYS: Experiment = Experiment {
         Goal::best_static(GATHERED.id, Bound::AtLeast(0.95)),
         Goal::best_static(SORTED.id, Bound::AtLeast(0.95)),
     ],
-    modes: Mode::all,
+    modes: Mode::usual,
     // The check at the end makes arrays as large as those it checks.
     most_resident: 2,
     rounds: Rounds::WholeRuns(run),

@@ -44,7 +44,7 @@ pub(super) const SPARSE_USE: Experiment = Experiment {
     programs: &[],
     metrics: &[OPERATIONS, HUGE_PAGES, FREE_BEFORE, FREE_AFTER, RESIDENT],
     goals: &[],
-    modes: Mode::all,
+    modes: Mode::usual,
     most_resident: 1,
     rounds: Rounds::WholeRuns(run),
 };

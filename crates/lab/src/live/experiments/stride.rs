@@ -26,7 +26,7 @@ pub(super) const STRIDE: Experiment = Experiment {
         &Mode::Mega("ingens"),
         Bound::AtLeast(0.97),
     )],
-    modes: Mode::all,
+    modes: Mode::usual,
     most_resident: 1,
     rounds: Rounds::WholeRuns(run),
 };

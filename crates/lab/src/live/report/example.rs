@@ -41,7 +41,7 @@ pub(super) fn with_text(text: &str) -> Results {
 }
 
 fn results(rounds: u32, noisy: Vec<f64>) -> Results {
-    let modes = Mode::all();
+    let modes = Mode::usual();
     Results {
         version: VERSION,
         experiment: "gups".into(),

@@ -1,0 +1,133 @@
+//! `trident`: the largest page that the addresses allow (Trident, MICRO '21, section 5.1.3).
+//!
+//! The paper's khugepaged goes through a process's address space and promotes every span that a giant page
+//! can map, else every region that a huge page can map, and leaves the rest to base pages; it asks neither
+//! how much of them is mapped nor whether they are used. It is followed in that. Where it cannot be:
+//!
+//! - A giant page is made of huge pages, so the regions of a span are promoted first, and the span once all
+//!   of them are seen to be huge. Where no chunk of physical memory is to be had, the huge pages stay, as the
+//!   paper falls back to them.
+//! - Memory that a process never touched cannot be given to it from outside: a span counts as one that a
+//!   giant page can map once every region of it has memory.
+//! - The paper recovers bloat as HawkEye does, which `hawkeye` is for. Here nothing that adds memory is done
+//!   while memory is as short as HawkEye takes it to be.
+//!
+//! Where the machine has no giant pages, what is left is a `thp` that promotes whatever it finds.
+
+use crate::action::{Action, ActionKind};
+use crate::observation::{Observation, RegionObservation, RegionRef};
+use crate::page::{PAGES_PER_REGION, PageSize};
+
+use super::Policy;
+use super::memory::share_in_use;
+use super::parameters::{ParameterInfo, Values};
+use super::registry::PolicyInfo;
+use super::spans;
+
+const GIANT_MAPPED: ParameterInfo = ParameterInfo::share(
+    "giant_mapped",
+    "share of a span mapped from which all of it is promoted, to a giant page in the end (the paper names none: any)",
+    0.0,
+);
+const HUGE_MAPPED: ParameterInfo = ParameterInfo::share(
+    "huge_mapped",
+    "share of any other region mapped from which it is promoted to a huge page (one page of it: the default of khugepaged, which Trident extends)",
+    1.0 / 512.0,
+);
+const HIGH_WATERMARK: ParameterInfo = ParameterInfo::share(
+    "high_watermark",
+    "share of memory in use above which nothing is promoted that adds memory (HawkEye: 85 %, whose bloat recovery the paper adopts)",
+    0.85,
+);
+
+pub(super) const INFO: PolicyInfo = PolicyInfo {
+    name: "trident",
+    summary: "promotes to the largest page that the addresses allow: 1 GiB where the kernel has such pages, else 2 MiB; never demotes",
+    source: "Trident (MICRO '21), section 5.1.3",
+    parameters: &[GIANT_MAPPED, HUGE_MAPPED, HIGH_WATERMARK],
+    for_giant_pages: true,
+    ordered: &[],
+    build: |values| Box::new(Trident::new(values)),
+};
+
+struct Trident {
+    giant_mapped: f64,
+    huge_mapped: f64,
+    high_watermark: f64,
+}
+
+impl Trident {
+    fn new(values: Values<'_>) -> Self {
+        Trident {
+            giant_mapped: values.get(&GIANT_MAPPED),
+            huge_mapped: values.get(&HUGE_MAPPED),
+            high_watermark: values.get(&HIGH_WATERMARK),
+        }
+    }
+
+    /// Whether a giant page is to map these regions of one span in the end.
+    fn suits_a_giant_page(&self, regions: &[RegionObservation]) -> bool {
+        let whole_regions = regions.len().max(1);
+        let mapped: f64 = regions.iter().map(share_mapped).sum();
+        spans::is_whole(regions) && mapped / as_number(whole_regions) >= self.giant_mapped
+    }
+
+    /// Whether a region of base pages is to become a huge page.
+    fn suits_a_huge_page(
+        &self,
+        region: &RegionObservation,
+        of_giant: bool,
+        is_short: bool,
+    ) -> bool {
+        let wanted = of_giant || share_mapped(region) >= self.huge_mapped;
+        !region.is_huge() && wanted && (!is_short || region.promotion_bloat_bytes() == 0)
+    }
+}
+
+/// The part of a region that is mapped, 0 to 1.
+fn share_mapped(region: &RegionObservation) -> f64 {
+    f64::from(region.mapped) / f64::from(PAGES_PER_REGION)
+}
+
+#[allow(clippy::cast_precision_loss)]
+fn as_number(count: usize) -> f64 {
+    count as f64
+}
+
+impl Policy for Trident {
+    fn name(&self) -> &'static str {
+        INFO.name
+    }
+
+    fn decide(&mut self, observation: &Observation) -> Vec<Action> {
+        let is_short = share_in_use(&observation.memory) > self.high_watermark;
+        let mut giant = Vec::new();
+        let mut huge = Vec::new();
+        for process in &observation.processes {
+            for (span, regions) in spans::by_span(process) {
+                let of_giant = observation.giant_pages && self.suits_a_giant_page(regions);
+                let all_huge = regions
+                    .iter()
+                    .all(|region| region.page_size == PageSize::Huge);
+                if of_giant && all_huge {
+                    giant.push(Action {
+                        kind: ActionKind::PromoteGiant,
+                        target: spans::target(process.process, span),
+                    });
+                }
+                let wanted = regions
+                    .iter()
+                    .filter(|region| self.suits_a_huge_page(region, of_giant, is_short));
+                huge.extend(wanted.map(|region| Action {
+                    kind: ActionKind::Promote,
+                    target: RegionRef {
+                        process: process.process,
+                        region: region.region,
+                    },
+                }));
+            }
+        }
+        giant.append(&mut huge);
+        giant
+    }
+}

@@ -1,0 +1,156 @@
+//! Giant pages: one span of a process mapped by a giant page, or by huge pages again, through `/dev/mega`.
+//!
+//! It takes a kernel with the patches of `kernel/linux-6.12` and the kernel module. The kernel maps the span's own
+//! huge pages, side by side in one chunk of physical memory, by a single entry; each stays a huge page of its own,
+//! and the kernel goes back to mapping them one by one whenever something is done to a part of the span.
+
+use std::io;
+use std::os::fd::AsRawFd;
+
+use mega_core::{Cause, HUGE_PAGE_SIZE, PageSize, REGIONS_PER_SPAN, RegionObservation, Span};
+
+use crate::Error;
+use crate::kernel::{Kernel, ProcessHandle};
+use crate::physical::device::{Device, LiveDevice};
+use crate::physical::interface::{self, Demote, Promote, ScanTask};
+
+/// A `page_shift` of the module's: 1 GiB.
+const GIANT_SHIFT: u8 = 30;
+
+/// How to get a kernel that has giant pages.
+pub(crate) const REMEDY: &str = "boot a kernel with the patches of kernel/linux-6.12 and CONFIG_ANON_PUD=y, on a CPU with 1 GiB pages \
+     (`pdpe1gb`), and load mega.ko built for it";
+
+/// What the kernel said to a promotion or a demotion. Whether it is so is for the caller to see.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// It is done; these bytes were copied for it.
+    Done {
+        /// Bytes of huge pages that were moved.
+        copied: u64,
+    },
+    /// It was so already.
+    AlreadySo,
+    /// It is not done.
+    Refused(Cause),
+}
+
+/// Makes giant pages, breaks them up, and sees them.
+pub struct GiantPages {
+    device: Box<dyn Device>,
+}
+
+impl GiantPages {
+    /// Opens the kernel module.
+    ///
+    /// # Errors
+    /// [`Error::Missing`] where it is not loaded, may not be used, or the kernel has no giant pages.
+    pub fn open(kernel: &dyn Kernel) -> Result<Self, Error> {
+        Self::with_device(Box::new(LiveDevice::open(kernel)?))
+    }
+
+    /// By a device of the caller's.
+    ///
+    /// # Errors
+    /// [`Error::Missing`] where the kernel below it has no giant pages.
+    pub fn with_device(device: Box<dyn Device>) -> Result<Self, Error> {
+        if device.info().features & interface::FEATURE_GIANT == 0 {
+            return Err(Error::Missing {
+                feature: "the kernel's support for transparent 1 GiB pages".to_owned(),
+                remedy: REMEDY.to_owned(),
+            });
+        }
+        Ok(GiantPages { device })
+    }
+
+    /// Maps a span by a giant page. The kernel moves what does not lie in its place, and chooses where.
+    pub fn promote(&mut self, process: &ProcessHandle, span: Span) -> Answer {
+        let mut request = Promote {
+            pidfd: pidfd(process),
+            start: span.start(),
+            ..Promote::default()
+        };
+        if let Err(error) = self.device.promote(&mut request) {
+            return Answer::Refused(cause(&error));
+        }
+        match request.stop {
+            interface::PROMOTE_DONE => Answer::Done {
+                copied: u64::from(request.moved).saturating_mul(HUGE_PAGE_SIZE),
+            },
+            interface::PROMOTE_ALREADY => Answer::AlreadySo,
+            interface::PROMOTE_NOT_ELIGIBLE => Answer::Refused(Cause::NotEligible),
+            interface::PROMOTE_NOT_HUGE => Answer::Refused(Cause::NotHuge),
+            interface::PROMOTE_NO_CHUNK => Answer::Refused(Cause::NoMemory),
+            // Pinned or changing pages; a signal that ends this process. Nothing asked for it to be in place.
+            _ => Answer::Refused(Cause::Busy),
+        }
+    }
+
+    /// Maps a span by huge pages again.
+    pub fn demote(&mut self, process: &ProcessHandle, span: Span) -> Answer {
+        let mut request = Demote {
+            pidfd: pidfd(process),
+            start: span.start(),
+            ..Demote::default()
+        };
+        match self.device.demote(&mut request) {
+            Err(error) => Answer::Refused(cause(&error)),
+            Ok(()) if request.stop == interface::DEMOTE_NOT_GIANT => Answer::AlreadySo,
+            Ok(()) => Answer::Done { copied: 0 },
+        }
+    }
+
+    /// Whether a giant page maps the span now. Clears no Accessed bit.
+    ///
+    /// # Errors
+    /// The cause that any action on the process would fail with.
+    pub fn is_giant(&mut self, process: &ProcessHandle, span: Span) -> Result<bool, Cause> {
+        let mut request = ScanTask {
+            pidfd: pidfd(process),
+            start: span.start(),
+            // Of a giant page one region tells.
+            length: HUGE_PAGE_SIZE,
+            ..ScanTask::default()
+        };
+        let mut regions = [interface::Region::default()];
+        self.device
+            .scan_task(&mut request, &mut regions)
+            .map_err(|error| cause(&error))?;
+        Ok(request.count == 1 && regions[0].page_shift == GIANT_SHIFT)
+    }
+
+    /// Corrects what a tracker saw that cannot tell giant pages from huge ones: where huge pages map all of a
+    /// span, the module is asked.
+    pub(crate) fn mark(&mut self, process: &ProcessHandle, seen: &mut [RegionObservation]) {
+        let span_of = |region: &RegionObservation| Span::of(region.region);
+        for regions in seen.chunk_by_mut(|left, right| span_of(left) == span_of(right)) {
+            let all_huge = regions
+                .iter()
+                .all(|region| region.page_size == PageSize::Huge);
+            let Some(span) = regions.first().map(span_of) else {
+                continue;
+            };
+            if regions.len() == REGIONS_PER_SPAN
+                && all_huge
+                && self.is_giant(process, span) == Ok(true)
+            {
+                for region in regions {
+                    region.page_size = PageSize::Giant;
+                }
+            }
+        }
+    }
+}
+
+fn pidfd(process: &ProcessHandle) -> i32 {
+    process.fd().map_or(-1, |fd| fd.as_raw_fd())
+}
+
+fn cause(error: &io::Error) -> Cause {
+    match error.raw_os_error() {
+        Some(libc::ESRCH) => Cause::Gone,
+        Some(libc::EPERM | libc::EACCES) => Cause::NotPermitted,
+        Some(libc::EOPNOTSUPP | libc::EINVAL | libc::ENOTTY) => Cause::NotEligible,
+        _ => Cause::Busy,
+    }
+}

@@ -1,0 +1,199 @@
+//! Giant pages on the patched kernel: made and broken up by hand and by the policies, under programs that know their
+//! own data.
+//!
+//! Ignored where cargo runs all tests: `kernel/vm/trident-live` runs them in a guest of such a kernel with the module.
+
+// A test's helpers fail it as the test itself does: by panicking.
+#![allow(clippy::expect_used, clippy::panic)]
+
+mod live;
+
+use std::time::Duration;
+
+use live::{
+    HUGE_PAGE, WHOLE_CORE, area, finish, json, mega, mega_run, number, run, start, text,
+    until_counted, workload,
+};
+use mega_lab::resident;
+use mega_lab::workload::report::{AreaReport, Ready};
+use serde_json::Value;
+
+const GIANT_PAGE: u64 = 1 << 30;
+/// Wherever it begins, a program of this size has a whole span.
+const ONE_SPAN: &str = "--size=2046MiB";
+const BYTES: u64 = 2046 << 20;
+/// How often an action on pages that are busy is tried.
+const TRIES: usize = 50;
+
+/// The spans that lie wholly in an area.
+fn spans(area: &AreaReport) -> u64 {
+    let first = area.start.next_multiple_of(GIANT_PAGE);
+    (area.start + area.bytes - first) / GIANT_PAGE
+}
+
+/// `mega promote` or `demote` of the spans in an area, until none is busy; counts of all tries together.
+fn act(action: &str, ready: &Ready, area: &AreaReport) -> Value {
+    let range = format!("{:#x}+{}", area.start, area.bytes);
+    let (mut done, mut copied) = (0, 0);
+    for _ in 0..TRIES {
+        let pid = ready.pid.to_string();
+        let output = run(mega().args([action, &pid, &range, "--page-size=1G", "--json"]));
+        let mut report: Value = serde_json::from_slice(&output.stdout)
+            .unwrap_or_else(|_| panic!("{action}: {}", text(&output.stderr)));
+        done += number(&report, "done");
+        copied += number(&report, "copied");
+        if output.status.success() {
+            report["done"] = done.into();
+            report["copied"] = copied.into();
+            return report;
+        }
+        let mut causes = report["failures"].as_object().expect("causes").keys();
+        assert!(causes.all(|cause| cause == "busy"), "{report}");
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    panic!("{action}: busy at every try");
+}
+
+fn giant_bytes(pid: u32) -> u64 {
+    resident::of(pid).expect("its memory").giant_bytes
+}
+
+/// The regions of a scan that a giant page maps.
+fn giant_regions(pid: u32, options: &[&str]) -> (u64, Value) {
+    let scan = json(
+        mega()
+            .args(["scan", &pid.to_string(), "--window=100ms", "--json"])
+            .args(options),
+    );
+    let regions = scan["regions"].as_array().expect("regions");
+    let is_giant = |region: &&Value| number(region, "page_size") == GIANT_PAGE;
+    (regions.iter().filter(is_giant).count() as u64, scan)
+}
+
+#[test]
+#[ignore = "needs the patched kernel and the module: kernel/vm/trident-live"]
+fn the_doctor_finds_giant_pages() {
+    let doctor = json(mega().args(["doctor", "--json"]));
+    let features = doctor["features"].as_array().expect("features");
+    let feature = features
+        .iter()
+        .find(|feature| feature["name"] == "transparent 1 GiB pages")
+        .expect("it is named");
+    assert_eq!(feature["state"], "available", "{feature}");
+    assert_eq!(doctor["tracker"]["chosen"], "module", "{doctor}");
+}
+
+#[test]
+#[ignore = "needs the patched kernel and the module: kernel/vm/trident-live"]
+fn a_span_is_promoted_seen_and_demoted_by_hand() {
+    let (target, ready) = start(&mut workload(&["random", ONE_SPAN, "--until-eof"]));
+    let random = area(&ready, "random");
+    let whole = spans(random);
+    assert!(whole > 0, "{random:?} holds a whole span");
+
+    let range = format!("{:#x}+{}", random.start, random.bytes);
+    let report = json(
+        mega()
+            .args(["promote", &ready.pid.to_string(), &range])
+            .args(["--page-size=1G", "--dry-run", "--json"]),
+    );
+    assert_eq!(number(&report, "not_tried"), whole, "{report}");
+    assert_eq!(number(&report, "done"), 0, "{report}");
+    assert_eq!(giant_bytes(ready.pid), 0);
+
+    let report = act("promote", &ready, random);
+    assert_eq!(number(&report, "done"), whole, "{report}");
+    assert_eq!(giant_bytes(ready.pid), whole * GIANT_PAGE);
+    let again = act("promote", &ready, random);
+    assert_eq!(number(&again, "already_so"), whole, "{again}");
+
+    // Observing does not break it up, by whichever tracker.
+    for tracker in ["--tracker=module", "--tracker=mapped"] {
+        let (regions, scan) = giant_regions(ready.pid, &[tracker]);
+        assert_eq!(regions, whole * 512, "{tracker}");
+        assert_eq!(number(&scan["totals"], "giant"), whole * GIANT_PAGE);
+        assert!(number(&scan["totals"], "huge") >= whole * GIANT_PAGE);
+    }
+    assert_eq!(giant_bytes(ready.pid), whole * GIANT_PAGE);
+
+    let report = act("demote", &ready, random);
+    assert_eq!(number(&report, "done"), whole, "{report}");
+    assert_eq!(giant_bytes(ready.pid), 0);
+    let huge = resident::of(ready.pid).expect("its memory").huge_bytes;
+    assert!(huge >= whole * GIANT_PAGE, "huge pages are left: {huge}");
+
+    // They lie where they have to already.
+    let report = act("promote", &ready, random);
+    assert_eq!(
+        (number(&report, "done"), number(&report, "copied")),
+        (whole, 0),
+        "{report}"
+    );
+    // A part of it is split, and no more than that part.
+    let first = random.start.next_multiple_of(GIANT_PAGE);
+    let range = format!("{first:#x}+{HUGE_PAGE}");
+    let report = json(mega().args(["demote", &ready.pid.to_string(), &range, "--json"]));
+    assert_eq!(number(&report, "done"), 1, "{report}");
+    let after = resident::of(ready.pid).expect("its memory");
+    assert_eq!(after.giant_bytes, (whole - 1) * GIANT_PAGE);
+    assert!(
+        after.huge_bytes >= whole * GIANT_PAGE - HUGE_PAGE,
+        "{after:?}"
+    );
+    // It checks its data.
+    finish(target);
+}
+
+#[test]
+#[ignore = "needs the patched kernel and the module: kernel/vm/trident-live"]
+fn a_range_without_a_span_is_refused() {
+    let (target, ready) = start(&mut workload(&["random", "--size=64MiB", "--until-eof"]));
+    let random = area(&ready, "random");
+    let pid = ready.pid.to_string();
+    let range = format!("{:#x}+{}", random.start, random.bytes);
+    let refused = run(mega().args(["promote", &pid, &range, "--page-size=1G"]));
+    assert_eq!(refused.status.code(), Some(1), "{refused:?}");
+    assert!(text(&refused.stderr).contains("no whole 1 GiB span"));
+    finish(target);
+}
+
+/// Under `mega run` with these options, a program of a whole span and more gets giant pages and keeps its data.
+fn gets_giant_pages(options: &[&str]) {
+    let options: Vec<&str> = ["--interval=1s", WHOLE_CORE, "--copy-budget=2GiB"]
+        .into_iter()
+        .chain(options.iter().copied())
+        .collect();
+    let (target, ready) = start(&mut mega_run(
+        &options,
+        &["random", ONE_SPAN, "--until-eof"],
+    ));
+    let manager = target.child.id();
+    let whole = spans(area(&ready, "random"));
+    until_counted(manager, "promoted_giant", whole);
+    assert_eq!(giant_bytes(ready.pid), whole * GIANT_PAGE);
+    // It stays so while it is observed.
+    let status = json(mega().args(["status", "--json"]));
+    let steps = status["managers"][0]["groups"][0]["actions"]["steps"]
+        .as_u64()
+        .expect("steps");
+    until_counted(manager, "steps", steps + 3);
+    let status = json(mega().args(["status", "--json"]));
+    let group = &status["managers"][0]["groups"][0];
+    assert_eq!(number(&group["totals"], "giant"), whole * GIANT_PAGE);
+    assert!(number(&group["totals"], "huge") >= BYTES / 10 * 9);
+    assert_eq!(giant_bytes(ready.pid), whole * GIANT_PAGE);
+    finish(target);
+}
+
+#[test]
+#[ignore = "needs the patched kernel and the module: kernel/vm/trident-live"]
+fn trident_maps_a_program_by_giant_pages() {
+    gets_giant_pages(&["--policy=trident"]);
+}
+
+#[test]
+#[ignore = "needs the patched kernel and the module: kernel/vm/trident-live"]
+fn adaptive_maps_a_program_by_giant_pages() {
+    // In a TLB of this size it does not fit by huge pages, as a larger program does not fit a larger one.
+    gets_giant_pages(&["--policy=adaptive", "--set=tlb_entries=16"]);
+}

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Pages of a giant page that are moved by others: to another node, out of a block, out of memory that goes offline. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <linux/mempolicy.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#include "kernel.h"
+#include "span.h"
+#include "tap.h"
+
+static int device;
+
+static void as_it_was(const char *span, const char *when)
+{
+	tap_equal(wrong_pages(span, GIANT, 0, 1), 0, "%s: no byte changed", when);
+}
+
+static bool two_nodes(void)
+{
+	return !access("/sys/devices/system/node/node1", F_OK);
+}
+
+/* The node of a page, or a negative errno. */
+static int node_of(char *page)
+{
+	void *pages[1] = { page };
+	int status[1];
+
+	if (syscall(SYS_move_pages, 0, 1, pages, NULL, status, 0))
+		tap_bail("move_pages");
+	return status[0];
+}
+
+static void one_page(char *span)
+{
+	char *page = span + 50 * HUGE + 9 * PAGE;
+	int other = !node_of(page), status[1];
+	void *pages[1] = { page };
+
+	tap_equal(syscall(SYS_move_pages, 0, 1, pages, (int[1]){ other }, status, MPOL_MF_MOVE), 0,
+		  "a page of it can be moved to another node");
+	tap_equal(status[0], other, "and says that it is there");
+	tap_equal(node_of(page), other, "and is");
+	tap_equal(giant_kib(span, GIANT), 0, "it is not giant any more");
+	tap_ok(regions_of(device, span, GIANT, 21) >= SPAN_REGIONS - 1, "the others are 2 MiB pages");
+	as_it_was(span, "a page moved");
+	promote_surely(device, span);
+}
+
+/* A policy for the span, with what is there moved accordingly. */
+static void whole_span(char *span)
+{
+	int other = !node_of(span);
+	unsigned long nodes = 1UL << other;
+	struct mega_promote request;
+
+	tap_equal(syscall(SYS_mbind, span, GIANT, MPOL_BIND, &nodes, 3, MPOL_MF_MOVE), 0,
+		  "it can be bound to another node");
+	tap_ok(node_of(span) == other && node_of(span + GIANT - PAGE) == other, "and is there then");
+	as_it_was(span, "bound to another node");
+	request = promote_surely(device, span);
+	promote_note(&request);
+	tap_equal(node_of(span), other, "promoted again it is on the node that it is bound to");
+	as_it_was(span, "promoted there");
+	syscall(SYS_mbind, span, GIANT, MPOL_DEFAULT, NULL, 0, 0);
+	promote_surely(device, span);
+}
+
+/* Pages that a node's balancing makes inaccessible for a while, to see who uses them. */
+static void balanced(char *span)
+{
+	if (!write_file("/proc/sys/kernel/numa_balancing", "1")) {
+		tap_skip("NUMA balancing", "this kernel has none");
+		return;
+	}
+	for (unsigned int i = 0; i < 5; i++) {
+		if (wrong_pages(span, GIANT, 0, 1))
+			tap_bail("a byte changed");
+		sleep(1);
+	}
+	set_file("/proc/sys/kernel/numa_balancing", "0");
+	tap_note("numa_pte_updates %ld", vmstat("numa_pte_updates"));
+	as_it_was(span, "balancing nodes");
+	promote_surely(device, span);
+}
+
+/* COMPACT, as for any other huge page. */
+static void out_of_a_block(char *span)
+{
+	uint64_t frame = frame_of(span) + 3 * MEGA_BLOCK_FRAMES;
+	struct mega_compact request = compact_until(device, frame, 9, MEGA_COMPACT_MOVE_HUGE, MEGA_STOP_DONE);
+
+	compact_note(&request);
+	tap_equal(request.stop, MEGA_STOP_DONE, "a block under it can be emptied");
+	tap_ok(frame_of(span + 3 * HUGE) != frame, "its page is elsewhere");
+	tap_equal(giant_kib(span, GIANT), 0, "it is not giant any more");
+	as_it_was(span, "a block emptied");
+	request = compact_request(frame, 9);
+	tap_equal(promote_surely(device, span).stop, MEGA_PROMOTE_DONE, "and it can be giant again");
+}
+
+static void compacted(char *span)
+{
+	long splits = vmstat("anon_pud_split");
+
+	set_file("/proc/sys/vm/compact_memory", "1");
+	as_it_was(span, "memory compacted");
+	tap_equal(vmstat("anon_pud_split") - splits, 0, "which leaves giant pages alone");
+}
+
+/* The memory block that its first page lies in goes offline, which may be refused, and comes back. */
+static void offline(char *span)
+{
+	unsigned long bytes = memory_block_bytes();
+	char path[128];
+	bool gone;
+
+	if (!bytes) {
+		tap_skip("memory going offline", "this kernel cannot do that");
+		return;
+	}
+	snprintf(path, sizeof(path), "/sys/devices/system/memory/memory%lu/state", frame_of(span) * PAGE / bytes);
+	gone = write_file(path, "offline");
+	tap_note("%s went offline: %s", path, gone ? "yes" : "no");
+	as_it_was(span, "memory going offline");
+	if (gone) {
+		tap_equal(giant_kib(span, GIANT), 0, "what was in it is not giant any more");
+		set_file(path, "online_movable");
+	}
+	as_it_was(span, "memory back");
+	promote_surely(device, span);
+}
+
+int main(void)
+{
+	char *span;
+
+	device = device_open();
+	span = giant_new(device);
+	if (two_nodes()) {
+		one_page(span);
+		whole_span(span);
+		balanced(span);
+	} else {
+		/* Not a skip: on one node there is nothing to move between. */
+		tap_note("there is one node");
+	}
+	out_of_a_block(span);
+	compacted(span);
+	offline(span);
+	as_it_was(span, "after all");
+	munmap(span, GIANT);
+	tap_equal(meminfo("AnonPudMapped"), 0, "at the end nothing is mapped by giant pages");
+	return tap_end();
+}

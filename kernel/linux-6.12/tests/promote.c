@@ -1,0 +1,414 @@
+// SPDX-License-Identifier: GPL-2.0
+/* PROMOTE and DEMOTE themselves: what is eligible, by migration and in place, and that looking does not split. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/kernel-page-flags.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include "kernel.h"
+#include "span.h"
+#include "tap.h"
+
+static int device;
+
+/* ---- What is refused --------------------------------------------------- */
+
+static void refused(const char *what, const char *span, uint32_t stop)
+{
+	struct mega_promote request = promote(device, span, 0);
+
+	if (!tap_equal(request.stop, stop, "%s is refused", what))
+		promote_note(&request);
+}
+
+static void not_eligible(void)
+{
+	char *room = room_for(2 * GIANT);
+	char *memory;
+
+	refused("nothing mapped", room, MEGA_PROMOTE_NOT_ELIGIBLE);
+
+	memory = mmap(room, GIANT, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+	madvise(memory, GIANT, MADV_HUGEPAGE);
+	refused("shared memory", memory, MEGA_PROMOTE_NOT_ELIGIBLE);
+	munmap(memory, GIANT);
+
+	memory = map_spans(1);
+	munmap(memory + GIANT - HUGE, HUGE);
+	refused("a span that its VMA ends in", memory, MEGA_PROMOTE_NOT_ELIGIBLE);
+	munmap(memory, GIANT);
+
+	memory = map_spans(1);
+	mprotect(memory + GIANT / 2, GIANT / 2, PROT_READ);
+	refused("a span in two VMAs", memory, MEGA_PROMOTE_NOT_ELIGIBLE);
+	munmap(memory, GIANT);
+
+	memory = map_spans(1);
+	madvise(memory, GIANT, MADV_NOHUGEPAGE);
+	refused("a span that wants no huge pages", memory, MEGA_PROMOTE_NOT_ELIGIBLE);
+	munmap(memory, GIANT);
+
+	memory = map_spans(1);
+	memory[0] = 1;
+	refused("a span with one region mapped", memory, MEGA_PROMOTE_NOT_HUGE);
+	munmap(memory, GIANT);
+}
+
+/* A base page in the middle of huge ones; the memory is as it was. */
+static void not_huge(char *memory)
+{
+	char *page = memory + 100 * HUGE + 7 * PAGE;
+
+	if (madvise(page, PAGE, MADV_DONTNEED))
+		tap_bail("MADV_DONTNEED");
+	fill_part(page, PAGE, page - memory, 1);
+	refused("a span with base pages in a region", memory, MEGA_PROMOTE_NOT_HUGE);
+	tap_equal(wrong_pages(memory, GIANT, 0, 1), 0, "and the data is as it was");
+	if (madvise(memory + 100 * HUGE, HUGE, MADV_COLLAPSE))
+		tap_bail("MADV_COLLAPSE of a region");
+}
+
+static void would_move(char *memory)
+{
+	uint64_t first = frame_of(memory), last = frame_of(memory + GIANT - HUGE);
+	struct mega_promote request = promote(device, memory, MEGA_PROMOTE_IN_PLACE);
+
+	tap_equal(request.stop, MEGA_PROMOTE_WOULD_MOVE, "in place alone: something would have to move");
+	tap_equal(request.moved, 0, "and nothing was");
+	tap_ok(frame_of(memory) == first && frame_of(memory + GIANT - HUGE) == last,
+	       "and the pages are where they were");
+}
+
+/* ---- What is promised -------------------------------------------------- */
+
+/* Base pages whose frame is not the one that a leaf from `frame` on gives them. */
+static size_t misplaced(const char *memory, uint64_t frame)
+{
+	static uint64_t entries[SPAN_PAGES];
+	int file = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+	size_t wrong = 0;
+
+	for (size_t done = 0; done < sizeof(entries);) {
+		ssize_t got = pread(file, (char *)entries + done, sizeof(entries) - done,
+				    (uintptr_t)memory / PAGE * sizeof(*entries) + done);
+
+		if (got <= 0)
+			tap_bail("read /proc/self/pagemap");
+		done += got;
+	}
+	close(file);
+	for (size_t page = 0; page < SPAN_PAGES; page++)
+		wrong += (entries[page] & ((1ULL << 55) - 1)) != frame + page || !(entries[page] >> 63);
+	return wrong;
+}
+
+static void by_migration(char *memory)
+{
+	long promotions = vmstat("anon_pud_promote"), before = meminfo("AnonPudMapped");
+	struct mega_promote request = promote_surely(device, memory);
+
+	promote_note(&request);
+	tap_equal(request.stop, MEGA_PROMOTE_DONE, "scattered huge pages are promoted");
+	tap_ok(request.moved > 0, "pages were moved for it");
+	tap_equal(request.in_place + request.moved, SPAN_REGIONS, "every region is accounted for");
+	tap_equal(request.error, 0, "without an error");
+	tap_equal(request.frame % MEGA_CHUNK_FRAMES, 0, "the frame is a chunk's");
+	tap_equal(misplaced(memory, request.frame), 0, "pagemap shows every page in its place");
+	tap_equal(giant_kib(memory, GIANT), GIANT / 1024, "smaps shows the giant page");
+	tap_equal(meminfo("AnonPudMapped") - before, GIANT / 1024, "meminfo too");
+	tap_equal(vmstat("anon_pud_promote") - promotions, 1, "vmstat counts the promotion");
+	tap_equal(regions_of(device, memory, GIANT, 30), SPAN_REGIONS, "SCAN_TASK finds pages of 1 GiB");
+	tap_equal(wrong_pages(memory, GIANT, 0, 1), 0, "no byte changed");
+
+	request = promote(device, memory, 0);
+	tap_equal(request.stop, MEGA_PROMOTE_ALREADY, "again: it is one already");
+	tap_equal(request.attempts, 0, "and nothing was tried");
+	tap_equal(frame_of(memory), request.frame, "and the frame is the same");
+	request = promote(device, memory, MEGA_PROMOTE_IN_PLACE);
+	tap_equal(request.stop, MEGA_PROMOTE_ALREADY, "also in place alone");
+
+	fill(memory, GIANT, 2);
+	tap_equal(wrong_pages(memory, GIANT, 0, 2), 0, "it can be written");
+	fill(memory, GIANT, 1);
+	tap_equal(giant_kib(memory, GIANT), GIANT / 1024, "and is giant still");
+}
+
+static void in_place(char *memory)
+{
+	long promotions = vmstat("anon_pud_promote_in_place"), demotions = vmstat("anon_pud_demote");
+	uint64_t frame = frame_of(memory);
+	struct mega_promote request;
+
+	tap_equal(demote(device, memory), MEGA_DEMOTE_DONE, "it is demoted");
+	tap_equal(vmstat("anon_pud_demote") - demotions, 1, "vmstat counts the demotion");
+	tap_equal(giant_kib(memory, GIANT), 0, "smaps shows no giant page");
+	tap_equal(regions_of(device, memory, GIANT, 21), SPAN_REGIONS, "but huge ones");
+	tap_equal(demote(device, memory), MEGA_DEMOTE_NOT_GIANT, "again: there is none");
+	tap_equal(wrong_pages(memory, GIANT, 0, 1), 0, "no byte changed");
+
+	request = promote(device, memory, MEGA_PROMOTE_IN_PLACE);
+	promote_note(&request);
+	tap_equal(request.stop, MEGA_PROMOTE_DONE, "contiguous huge pages are promoted in place");
+	tap_equal(request.in_place, SPAN_REGIONS, "all were in their places");
+	tap_equal(request.moved, 0, "none was moved");
+	tap_equal(request.frame, frame, "it is the same chunk");
+	tap_equal(vmstat("anon_pud_promote_in_place") - promotions, 1, "vmstat counts it as in place");
+	tap_equal(wrong_pages(memory, GIANT, 0, 1), 0, "no byte changed");
+}
+
+/* One huge page out of its place, which something else may have taken meanwhile. */
+static void repaired(char *memory)
+{
+	uint64_t frame = frame_of(memory);
+	char *region = memory + 200 * HUGE, *other = map_aligned(16 * HUGE);
+	struct mega_promote request;
+
+	demote(device, memory);
+	if (madvise(region, HUGE, MADV_DONTNEED) || madvise(other, 16 * HUGE, MADV_HUGEPAGE))
+		tap_bail("madvise");
+	for (size_t at = 0; at < 16 * HUGE; at += PAGE)
+		other[at] = 1;
+	fill_part(region, HUGE, region - memory, 1);
+	tap_note("the region is at frame 0x%lx of a chunk from 0x%lx", frame_of(region), frame);
+	request = promote(device, memory, 0);
+	promote_note(&request);
+	tap_equal(request.stop, MEGA_PROMOTE_DONE, "a span with one region out of place is promoted");
+	tap_ok(request.moved <= 1, "by moving that one alone");
+	tap_equal(request.frame, frame, "into the chunk where the others are");
+	tap_equal(wrong_pages(memory, GIANT, 0, 1), 0, "no byte changed");
+	for (size_t at = 0; at < 16 * HUGE; at += PAGE)
+		if (other[at] != 1)
+			tap_bail("another's byte changed");
+	munmap(other, 16 * HUGE);
+}
+
+/* ---- Looking ----------------------------------------------------------- */
+
+static void still_giant(const char *memory, const char *what)
+{
+	tap_equal(giant_kib(memory, GIANT), GIANT / 1024, "%s leaves it giant", what);
+}
+
+static size_t resident_pages(char *memory)
+{
+	unsigned char *vector = malloc(SPAN_PAGES);
+	size_t resident = 0;
+
+	if (!vector || mincore(memory, GIANT, vector))
+		tap_bail("mincore");
+	for (size_t i = 0; i < SPAN_PAGES; i++)
+		resident += vector[i] & 1;
+	free(vector);
+	return resident;
+}
+
+/* /proc/self/numa_maps counts base pages of anonymous memory by VMA. */
+static long numa_maps_anon(const char *memory)
+{
+	FILE *file = fopen("/proc/self/numa_maps", "re");
+	char line[512], *anon;
+	unsigned long begin;
+	long pages = -1;
+
+	while (file && fgets(line, sizeof(line), file))
+		if (sscanf(line, "%lx", &begin) == 1 && begin == (uintptr_t)memory) {
+			anon = strstr(line, " anon=");
+			pages = anon ? atol(anon + 6) : 0;
+		}
+	if (file)
+		fclose(file);
+	return pages;
+}
+
+static size_t frames_without(uint64_t frame, uint64_t flags)
+{
+	size_t without = 0;
+
+	for (uint64_t i = 0; i < SPAN_PAGES; i += 64)
+		without += (flags_of(frame + i) & flags) != flags;
+	return without;
+}
+
+#define IDLE_BITMAP "/sys/kernel/mm/page_idle/bitmap"
+
+/* The file takes and gives a page at a time. */
+static bool every_page_of_bitmap(ssize_t (*step)(int, void *, size_t, off_t), uint64_t frame)
+{
+	static uint64_t words[PAGE / 8];
+	int file = open(IDLE_BITMAP, O_RDWR | O_CLOEXEC);
+
+	if (file < 0)
+		return false;
+	for (off_t at = 0; at < (off_t)(SPAN_PAGES / 8); at += sizeof(words)) {
+		memset(words, 0xff, sizeof(words));
+		if (step(file, words, sizeof(words), frame / 8 + at) != sizeof(words))
+			tap_bail(IDLE_BITMAP);
+	}
+	close(file);
+	return true;
+}
+
+static ssize_t mark(int file, void *words, size_t length, off_t at)
+{
+	return pwrite(file, words, length, at);
+}
+
+/* Marks the chunk's pages idle, touches the span and asks which are idle still; false without the file. */
+static bool ask_for_idle(char *memory, uint64_t frame)
+{
+	if (!every_page_of_bitmap(mark, frame))
+		return false;
+	*(volatile char *)memory;
+	return every_page_of_bitmap(pread, frame);
+}
+
+static void observers(char *memory)
+{
+	uint64_t frame = frame_of(memory);
+	long splits = vmstat("anon_pud_split");
+	struct mega_region regions[4];
+	int self = pidfd_of(getpid());
+	struct mega_scan_task scan = scan_task_request(self, memory, 4 * HUGE, regions, 4);
+
+	tap_equal(smaps(memory, GIANT, "Rss"), GIANT / 1024, "smaps: all of it is resident");
+	tap_equal(smaps(memory, GIANT, "Anonymous"), GIANT / 1024, "and anonymous");
+	tap_equal(smaps(memory, GIANT, "Private_Dirty"), GIANT / 1024, "and private and dirty");
+	tap_equal(smaps(memory, GIANT, "Pss"), GIANT / 1024, "and its own");
+	read_all("/proc/self/smaps_rollup");
+	still_giant(memory, "smaps");
+	tap_equal(resident_pages(memory), SPAN_PAGES, "mincore: every page is resident");
+	still_giant(memory, "mincore");
+	tap_equal(misplaced(memory, frame), 0, "pagemap: every page's frame");
+	still_giant(memory, "pagemap");
+	if (access("/proc/self/numa_maps", F_OK))
+		tap_skip("numa_maps", "this kernel has none");
+	else
+		tap_equal(numa_maps_anon(memory), SPAN_PAGES, "numa_maps: every page");
+	still_giant(memory, "numa_maps");
+	tap_equal(frames_without(frame, 1ULL << KPF_THP | 1ULL << KPF_ANON | 1ULL << KPF_MMAP), 0,
+		  "kpageflags: huge anonymous pages that are mapped");
+	scan.flags = MEGA_TASK_CLEAR;
+	if (ioctl(device, MEGA_IOC_SCAN_TASK, &scan))
+		tap_bail("SCAN_TASK");
+	still_giant(memory, "SCAN_TASK with CLEAR");
+	set_file("/proc/self/clear_refs", "1");
+	still_giant(memory, "clear_refs");
+	if (!ask_for_idle(memory, frame))
+		tap_skip("page_idle", "this kernel has none");
+	still_giant(memory, "page_idle");
+	tap_equal(vmstat("anon_pud_split") - splits, 0, "vmstat counts no split");
+	tap_equal(wrong_pages(memory, GIANT, 0, 1), 0, "no byte changed");
+	close(self);
+}
+
+/* ---- A chunk that the caller names ------------------------------------- */
+
+static struct mega_promote promote_into(const char *span, uint64_t frame)
+{
+	int self = pidfd_of(getpid());
+	struct mega_promote request = promote_request(self, span);
+
+	request.frame = frame;
+	if (ioctl(device, MEGA_IOC_PROMOTE, &request))
+		tap_bail("PROMOTE into 0x%lx", frame);
+	close(self);
+	return request;
+}
+
+static void named_chunk(char *giant)
+{
+	uint64_t taken = frame_of(giant), free_chunk;
+	char *memory = giant_new(device), *other;
+	struct mega_promote request;
+
+	free_chunk = frame_of(memory);
+	munmap(memory, GIANT);
+	other = map_spans(1);
+	fill(other, GIANT, 5);
+
+	request = promote_into(other, (end_frame(device) / MEGA_CHUNK_FRAMES + 1) * MEGA_CHUNK_FRAMES);
+	tap_equal(request.stop, MEGA_PROMOTE_NO_CHUNK, "a chunk beyond memory is none");
+	request = promote_into(other, 1ULL << 40);
+	tap_equal(request.stop, MEGA_PROMOTE_NO_CHUNK, "nor one far beyond");
+	request = promote_into(other, 0);
+	tap_equal(request.stop, MEGA_PROMOTE_NO_CHUNK, "nor the one that the kernel lies in");
+	request = promote_into(other, taken);
+	tap_equal(request.stop, MEGA_PROMOTE_NO_CHUNK, "nor one that a giant page maps");
+	tap_equal(giant_kib(giant, GIANT), GIANT / 1024, "which is giant still");
+	tap_equal(request.frame == MEGA_ANY_FRAME, 1, "and no frame is reported");
+	tap_equal(wrong_pages(other, GIANT, 0, 5), 0, "no byte changed");
+
+	request = promote_into(other, free_chunk);
+	promote_note(&request);
+	tap_equal(request.stop, MEGA_PROMOTE_DONE, "one that has room is used");
+	tap_equal(request.frame, free_chunk, "and no other");
+	tap_equal(wrong_pages(other, GIANT, 0, 5), 0, "no byte changed");
+	munmap(other, GIANT);
+}
+
+/* ---- Another process --------------------------------------------------- */
+
+static void another_process(void)
+{
+	long before = meminfo("AnonPudMapped");
+	int ready[2], go[2], pidfd;
+	struct mega_promote request;
+	char *span = map_spans(1), byte = 0;
+	pid_t child;
+
+	if (pipe(ready) || pipe(go))
+		tap_bail("pipe");
+	child = fork();
+	if (child < 0)
+		tap_bail("fork");
+	if (!child) {
+		fill(span, GIANT, 3);
+		if (write(ready[1], &byte, 1) != 1 || read(go[0], &byte, 1) != 1)
+			_exit(2);
+		_exit(wrong_pages(span, GIANT, 0, 3) != 0);
+	}
+	if (read(ready[0], &byte, 1) != 1)
+		tap_bail("read");
+	pidfd = pidfd_of(child);
+	request = promote_request(pidfd, span);
+	if (ioctl(device, MEGA_IOC_PROMOTE, &request))
+		tap_bail("PROMOTE of a child's span");
+	promote_note(&request);
+	tap_equal(request.stop, MEGA_PROMOTE_DONE, "another process's span is promoted");
+	tap_equal(meminfo("AnonPudMapped") - before, GIANT / 1024, "meminfo counts it");
+	if (write(go[1], &byte, 1) != 1)
+		tap_bail("write");
+	tap_ok(ended_well(child), "it finds its data as it was");
+	tap_equal(meminfo("AnonPudMapped") - before, 0, "and its exit is counted");
+	tap_fails(ioctl(device, MEGA_IOC_PROMOTE, &request), ESRCH, "a process that has exited has no spans");
+	munmap(span, GIANT);
+	close(pidfd);
+}
+
+int main(void)
+{
+	char *memory;
+
+	device = device_open();
+	not_eligible();
+	memory = map_spans(1);
+	fill(memory, GIANT, 1);
+	tap_equal(regions_of(device, memory, GIANT, 21), SPAN_REGIONS, "a new span is all huge pages");
+	not_huge(memory);
+	would_move(memory);
+	by_migration(memory);
+	observers(memory);
+	in_place(memory);
+	repaired(memory);
+	named_chunk(memory);
+	munmap(memory, GIANT);
+	another_process();
+	tap_equal(meminfo("AnonPudMapped"), 0, "at the end nothing is mapped by giant pages");
+	return tap_end();
+}
