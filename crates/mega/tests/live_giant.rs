@@ -8,11 +8,10 @@
 
 mod live;
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use live::{
-    HUGE_PAGE, WHOLE_CORE, area, finish, json, mega, mega_run, number, run, start, text,
-    until_counted, workload,
+    HUGE_PAGE, WHOLE_CORE, area, finish, json, mega, mega_run, number, run, start, text, workload,
 };
 use mega_lab::resident;
 use mega_lab::workload::report::{AreaReport, Ready};
@@ -22,6 +21,8 @@ const GIANT_PAGE: u64 = 1 << 30;
 /// Wherever it begins, a program of this size has a whole span.
 const ONE_SPAN: &str = "--size=2046MiB";
 const BYTES: u64 = 2046 << 20;
+/// How long a manager is waited for.
+const LONG: Duration = Duration::from_secs(900);
 /// How often an action on pages that are busy is tried.
 const TRIES: usize = 50;
 
@@ -157,6 +158,26 @@ fn a_range_without_a_span_is_refused() {
     finish(target);
 }
 
+/// The one group of the one manager there is, once it counts that many of an action. These programs are large, and an
+/// emulated machine that is not alone may take minutes to copy one.
+fn until_group_counts(action: &str, count: u64) -> Value {
+    let started = Instant::now();
+    loop {
+        // Just started, it has no status yet.
+        let output = run(mega().args(["status", "--json"]));
+        let status: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
+        let group = &status["managers"][0]["groups"][0];
+        if group["actions"][action].as_u64() >= Some(count) {
+            return group.clone();
+        }
+        assert!(
+            started.elapsed() < LONG,
+            "{action} never came to {count}: {group}"
+        );
+        std::thread::sleep(Duration::from_millis(500));
+    }
+}
+
 /// Under `mega run` with these options, a program of a whole span and more gets giant pages and keeps its data.
 fn gets_giant_pages(options: &[&str]) {
     let options: Vec<&str> = ["--interval=1s", WHOLE_CORE, "--copy-budget=2GiB"]
@@ -167,18 +188,11 @@ fn gets_giant_pages(options: &[&str]) {
         &options,
         &["random", ONE_SPAN, "--until-eof"],
     ));
-    let manager = target.child.id();
     let whole = spans(area(&ready, "random"));
-    until_counted(manager, "promoted_giant", whole);
-    assert_eq!(giant_bytes(ready.pid), whole * GIANT_PAGE);
+    let group = until_group_counts("promoted_giant", whole);
+    assert_eq!(giant_bytes(ready.pid), whole * GIANT_PAGE, "{group}");
     // It stays so while it is observed.
-    let status = json(mega().args(["status", "--json"]));
-    let steps = status["managers"][0]["groups"][0]["actions"]["steps"]
-        .as_u64()
-        .expect("steps");
-    until_counted(manager, "steps", steps + 3);
-    let status = json(mega().args(["status", "--json"]));
-    let group = &status["managers"][0]["groups"][0];
+    let group = until_group_counts("steps", number(&group["actions"], "steps") + 3);
     assert_eq!(number(&group["totals"], "giant"), whole * GIANT_PAGE);
     assert!(number(&group["totals"], "huge") >= BYTES / 10 * 9);
     assert_eq!(giant_bytes(ready.pid), whole * GIANT_PAGE);
