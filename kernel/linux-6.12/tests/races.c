@@ -145,10 +145,14 @@ static void *promote_and_demote(void *seed)
 
 /* ---- One race ---------------------------------------------------------- */
 
-/* Until the time is up, what act does; and longer, up to a limit, where nothing was promoted by then. */
+/*
+ * Until the time is up, what act does. Where nothing was promoted by then, which takes long on a slow machine if the
+ * span is taken apart all the time, it goes on with ever longer pauses.
+ */
 static void against(const char *what, void *(*toucher)(void *), void (*act)(uint64_t *state))
 {
-	time_t end = time(NULL) + seconds, patience = end + 120;
+	time_t end = time(NULL) + seconds, patience = end + 600;
+	unsigned int pause = 1;
 	uint64_t state = 0x9e3779b97f4a7c15ULL;
 	pthread_t threads[TOUCHERS + 1];
 
@@ -160,6 +164,8 @@ static void against(const char *what, void *(*toucher)(void *), void (*act)(uint
 	while (time(NULL) < end || (!count.promotions && time(NULL) < patience)) {
 		act(&state);
 		add(&count.acts);
+		if (time(NULL) >= end && !count.promotions)
+			sleep(pause++);
 	}
 	stop = true;
 	for (unsigned int i = 0; i <= TOUCHERS; i++)
