@@ -3,7 +3,7 @@ CARGO ?= cargo
 MEGA := $(or $(CARGO_TARGET_DIR),target)/release/mega
 
 .DEFAULT_GOAL := build
-.PHONY: help tools build demo lab-programs test test-user test-vm test-kernel kernel check bench experiments install clean
+.PHONY: help tools build demo lab-programs test test-user test-vm test-kernel test-giant kernel check bench experiments install clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -32,6 +32,10 @@ test-vm: tools
 test-kernel: tools ## what needs a kernel build: the modules under KASAN and lockdep, static checks, the VM lab itself
 	kernel/vm/deps
 	kernel/vm/test debug
+
+test-giant: ## the giant pages' tests under KASAN and lockdep, on a kernel of their own (most of an hour)
+	kernel/vm/deps
+	kernel/vm/test giant
 
 kernel: ## the kernel with transparent 1 GiB pages (kernel/linux-6.12), for the lab; prints where its image is
 	@kernel/vm/deps
