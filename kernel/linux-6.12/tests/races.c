@@ -164,8 +164,10 @@ static void against(const char *what, void *(*toucher)(void *), void (*act)(uint
 	while (time(NULL) < end || (!count.promotions && time(NULL) < patience)) {
 		act(&state);
 		add(&count.acts);
-		if (time(NULL) >= end && !count.promotions)
-			sleep(pause++);
+		if (time(NULL) >= end && !count.promotions) {
+			sleep(pause);
+			pause *= 2;
+		}
 	}
 	stop = true;
 	for (unsigned int i = 0; i <= TOUCHERS; i++)
