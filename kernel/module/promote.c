@@ -97,15 +97,6 @@ static int check_promote(const struct mega_promote *request)
 	return mega_giant_available() ? 0 : -EOPNOTSUPP;
 }
 
-static void clear_promote(struct mega_promote *request)
-{
-	request->stop = MEGA_PROMOTE_BUSY;
-	request->in_place = 0;
-	request->moved = 0;
-	request->attempts = 0;
-	request->error = 0;
-}
-
 long mega_ioctl_promote(void __user *argument)
 {
 	struct mega_promote request;
@@ -123,7 +114,6 @@ long mega_ioctl_promote(void __user *argument)
 	mm = mega_mm_of_pidfd(request.pidfd);
 	if (IS_ERR(mm))
 		return PTR_ERR(mm);
-	clear_promote(&request);
 
 	begin = ktime_get_ns();
 	promote(&request, mm);

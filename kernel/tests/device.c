@@ -221,6 +221,13 @@ long read_number(const char *path, long fallback)
 	return value;
 }
 
+long seconds_of(const char *variable, long fallback)
+{
+	const char *wanted = getenv(variable);
+
+	return wanted ? atol(wanted) : fallback;
+}
+
 unsigned long memory_block_bytes(void)
 {
 	unsigned long bytes = 0;

@@ -70,6 +70,9 @@ bool write_file(const char *path, const char *value);
 /* The first number in a file, or fallback. */
 long read_number(const char *path, long fallback);
 
+/* Seconds from the environment variable, or else fallback. */
+long seconds_of(const char *variable, long fallback);
+
 /* The size of what memory goes offline in; 0 where the kernel does not tell. */
 unsigned long memory_block_bytes(void);
 

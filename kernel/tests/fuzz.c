@@ -486,8 +486,7 @@ static bool every_request_succeeded(void)
 
 int main(int argc, char **argv)
 {
-	const char *wanted = getenv("MEGA_FUZZ_SECONDS");
-	long seconds = argc > 1 ? atol(argv[1]) : wanted ? atol(wanted) : 60;
+	long seconds = argc > 1 ? atol(argv[1]) : seconds_of("MEGA_FUZZ_SECONDS", 60);
 	pid_t children[VICTIMS + CALLERS + 2];
 	unsigned int count = 0, ended = 0;
 	int device = device_open();

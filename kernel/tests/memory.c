@@ -8,16 +8,8 @@
 #include <unistd.h>
 #include "device.h"
 #include "memory.h"
+#include "random.h"
 #include "tap.h"
-
-/* splitmix64: every word of a page differs from every other's. */
-static uint64_t mix(uint64_t x)
-{
-	x += 0x9e3779b97f4a7c15ULL;
-	x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ULL;
-	x = (x ^ (x >> 27)) * 0x94d049bb133111ebULL;
-	return x ^ (x >> 31);
-}
 
 static uint64_t first_word(const char *page, uint64_t seed)
 {

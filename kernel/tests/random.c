@@ -6,10 +6,7 @@ uint64_t random_state;
 
 uint64_t any(void)
 {
-	random_state ^= random_state << 13;
-	random_state ^= random_state >> 7;
-	random_state ^= random_state << 17;
-	return random_state;
+	return next(&random_state);
 }
 
 unsigned int below(unsigned int limit)

@@ -13,6 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 #include "hz.h"
+#include "random.h"
 
 #define DISK "/dev/zram0"
 #define BACKENDS 4

@@ -11,6 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 #include "hz.h"
+#include "random.h"
 
 #define WORKERS 3
 

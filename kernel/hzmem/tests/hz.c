@@ -293,13 +293,6 @@ void *share(size_t size)
 	return memory;
 }
 
-long seconds_of(const char *variable, long fallback)
-{
-	const char *wanted = getenv(variable);
-
-	return wanted ? atol(wanted) : fallback;
-}
-
 /* ---- The kernel's log -------------------------------------------------- */
 
 int log_open(void)

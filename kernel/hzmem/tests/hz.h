@@ -85,9 +85,6 @@ int ended(pid_t child);
 /* Memory that processes share with each other; zero. */
 void *share(size_t size);
 
-/* Seconds from the environment variable, or else fallback. */
-long seconds_of(const char *variable, long fallback);
-
 /* Lines of the kernel's log, from now on, that contain the text. */
 int log_open(void);
 unsigned int log_lines(int log, const char *text);

@@ -18,6 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 #include "hz.h"
+#include "random.h"
 
 #define PAGES 12
 #define TOUCHERS 3

@@ -1,18 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 #include <stddef.h>
 #include "device.h"
+#include "random.h"
 #include "tap.h"
 #include "text.h"
 
 #define WORDS (HUGE / sizeof(uint64_t))
-
-uint64_t mix(uint64_t x)
-{
-	x += 0x9e3779b97f4a7c15ULL;
-	x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ULL;
-	x = (x ^ (x >> 27)) * 0x94d049bb133111ebULL;
-	return x ^ (x >> 31);
-}
 
 /* One word of a page. A line is 16 words, of which one says which line it is. */
 static inline uint64_t word(enum text kind, uint64_t first, size_t i)

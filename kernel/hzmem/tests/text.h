@@ -25,7 +25,4 @@ void text_fill_all(char *memory, unsigned int pages, enum text kind, uint64_t se
 /* How many of them are not as they were filled. */
 unsigned int text_wrong(const char *memory, unsigned int pages, enum text kind, uint64_t seed);
 
-/* Numbers that only look like chance: splitmix64 of x. */
-uint64_t mix(uint64_t x);
-
 #endif /* TEXT_H */

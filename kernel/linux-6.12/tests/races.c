@@ -15,6 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 #include "kernel.h"
+#include "random.h"
 #include "span.h"
 #include "tap.h"
 
@@ -36,15 +37,6 @@ static struct {
 static void add(unsigned long *counter)
 {
 	__atomic_fetch_add(counter, 1, __ATOMIC_RELAXED);
-}
-
-/* Each thread's own: random_state of the fuzzers is one for all. */
-static uint64_t next(uint64_t *state)
-{
-	*state ^= *state << 13;
-	*state ^= *state >> 7;
-	*state ^= *state << 17;
-	return *state;
 }
 
 /* ---- Whose a word is --------------------------------------------------- */
@@ -323,10 +315,9 @@ static void compacts(uint64_t *state)
 
 int main(void)
 {
-	const char *wanted = getenv("TRIDENT_RACES_SECONDS");
 	bool swaps = swap_on();
 
-	seconds = wanted ? atol(wanted) : 10;
+	seconds = seconds_of("TRIDENT_RACES_SECONDS", 10);
 	device = device_open();
 	span = map_spans(1);
 	mark_all(span);

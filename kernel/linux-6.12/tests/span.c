@@ -6,17 +6,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 #include "kernel.h"
+#include "random.h"
 #include "span.h"
 #include "tap.h"
-
-/* splitmix64: the words of two pages are never the same. */
-static uint64_t mix(uint64_t x)
-{
-	x += 0x9e3779b97f4a7c15ULL;
-	x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ULL;
-	x = (x ^ (x >> 27)) * 0x94d049bb133111ebULL;
-	return x ^ (x >> 31);
-}
 
 static uint64_t word_of(size_t offset, uint64_t seed)
 {
