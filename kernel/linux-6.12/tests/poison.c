@@ -19,21 +19,29 @@
 
 #define BAD (40 * HUGE + 11 * PAGE)
 
+/* Where to go on when a read is answered by SIGBUS; what the last SIGBUS was about. */
 static sigjmp_buf out;
-static void *volatile faulted;
+static volatile bool reading;
+static void *volatile told;
 
-static void jump_out(int signal, siginfo_t *about, void *context)
+/* It comes twice: to who has the page mapped as it goes bad, and to who reads it from then on. */
+static void hear(int signal, siginfo_t *about, void *context)
 {
 	(void)context;
-	faulted = about->si_addr;
-	siglongjmp(out, signal);
+	told = about->si_addr;
+	if (reading)
+		siglongjmp(out, signal);
 }
 
 static bool reads(const char *page)
 {
-	if (sigsetjmp(out, 1))
+	if (sigsetjmp(out, 1)) {
+		reading = false;
 		return false;
+	}
+	reading = true;
 	(void)*(const volatile char *)page;
+	reading = false;
 	return true;
 }
 
@@ -44,13 +52,13 @@ static size_t others_wrong(const char *span)
 
 int main(void)
 {
-	struct sigaction jump = { .sa_sigaction = jump_out, .sa_flags = SA_SIGINFO };
+	struct sigaction hearing = { .sa_sigaction = hear, .sa_flags = SA_SIGINFO };
 	int device = device_open();
 	char *span = giant_new(device);
 	uint64_t frame = frame_of(span + BAD);
 	struct mega_promote request;
 
-	sigaction(SIGBUS, &jump, NULL);
+	sigaction(SIGBUS, &hearing, NULL);
 	/* A soft one: the frame is still good, its contents are moved away from it. */
 	if (madvise(span + BAD - HUGE, PAGE, MADV_SOFT_OFFLINE)) {
 		tap_skip("frames that go bad", "this kernel cannot be told so");
@@ -68,7 +76,9 @@ int main(void)
 	tap_ok(request.frame != frame / MEGA_CHUNK_FRAMES * MEGA_CHUNK_FRAMES, "which has no bad frame in it");
 
 	tap_equal(madvise(span + BAD, PAGE, MADV_HWPOISON), 0, "a frame under it goes bad");
-	tap_ok(!reads(span + BAD) && faulted == span + BAD, "who reads it gets SIGBUS with its address");
+	tap_ok(told == span + BAD, "its owner is told so, by SIGBUS with its address");
+	told = NULL;
+	tap_ok(!reads(span + BAD) && told == span + BAD, "and again when it is read");
 	tap_equal(giant_kib(span, GIANT), 0, "it is not giant any more");
 	tap_ok(regions_of(device, span, GIANT, 21) == SPAN_REGIONS - 1, "the others are 2 MiB pages");
 	tap_equal(others_wrong(span), 0, "and no other byte changed");
