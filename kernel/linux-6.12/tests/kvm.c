@@ -1,0 +1,317 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * A virtual machine on a giant page: KVM's tables map the guest's memory by 1 GiB, and follow whatever happens to the
+ * giant page; neither the guest nor its host reads or writes a page that is not there any more.
+ * TRIDENT_RACES_SECONDS for each race (default 10).
+ */
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+#include "guest.h"
+#include "kernel.h"
+#include "random.h"
+#include "span.h"
+#include "tap.h"
+
+#define REGION_PAGES (HUGE / PAGE)
+
+static int device;
+static char *span;
+/* What every counter of the guest is at. */
+static uint32_t counted;
+
+/* ---- One thing after the other ----------------------------------------- */
+
+static void guest_is_right(const char *when)
+{
+	tap_equal(wrong_pages(span, GIANT, 0, 1), 0, "%s: the host has its data", when);
+	tap_ok(guest_sum(0, SPAN_PAGES) == guest_sum_of(span, 0, SPAN_PAGES), "%s: the guest reads the same", when);
+	tap_equal(guest_count(0, SPAN_PAGES, counted), 0, "%s: and what it wrote before", when);
+	counted++;
+	tap_equal(guest_miscounted(span, 0, SPAN_PAGES, counted), 0, "%s: and writes what the host reads", when);
+}
+
+static void giant_for_both(const char *when)
+{
+	promote_surely(device, span);
+	guest_is_right(when);
+	tap_equal(guest_mapped("pages_1g"), 1, "%s: the guest's tables map it by 1 GiB", when);
+	tap_equal(guest_mapped("pages_2m"), 0, "%s: and nothing by 2 MiB", when);
+}
+
+/* What takes the giant page apart; the contents are the same afterwards. */
+static void demoted(void)
+{
+	if (demote(device, span) != MEGA_DEMOTE_DONE)
+		tap_bail("DEMOTE does not find a giant page");
+}
+
+static void protected(void)
+{
+	char *region = span + 30 * HUGE;
+
+	if (mprotect(region, HUGE, PROT_READ))
+		tap_bail("mprotect");
+	tap_ok(guest_sum(30 * REGION_PAGES, REGION_PAGES) == guest_sum_of(span, 30 * REGION_PAGES, REGION_PAGES),
+	       "a region made read-only: the guest reads it");
+	if (mprotect(region, HUGE, PROT_READ | PROT_WRITE))
+		tap_bail("mprotect");
+}
+
+static void given_back(void)
+{
+	if (madvise(span + 77 * HUGE, HUGE, MADV_DONTNEED))
+		tap_bail("MADV_DONTNEED");
+	tap_equal(guest_sum(77 * REGION_PAGES, REGION_PAGES), 0, "a region given back: the guest reads zeros");
+	fill_part(span + 77 * HUGE, HUGE, 77 * HUGE, 1);
+	guest_set_counters(span, 77 * REGION_PAGES, REGION_PAGES, counted);
+}
+
+static void paged_out(void)
+{
+	if (madvise(span + 100 * HUGE, 4 * HUGE, MADV_PAGEOUT))
+		tap_bail("MADV_PAGEOUT");
+}
+
+static void shared_with_a_child(void)
+{
+	uint32_t before = counted;
+	int go[2];
+	char byte = 0;
+	pid_t child;
+
+	if (pipe(go))
+		tap_bail("pipe");
+	child = fork();
+	if (child < 0)
+		tap_bail("fork");
+	if (!child) {
+		bool right = read(go[0], &byte, 1) == 1 && !guest_miscounted(span, 0, SPAN_PAGES, before) &&
+			     !wrong_pages(span, GIANT, 0, 1);
+
+		_exit(right ? 0 : 1);
+	}
+	guest_is_right("shared with a child");
+	if (write(go[1], &byte, 1) != 1)
+		tap_bail("write");
+	tap_ok(ended_well(child), "a child has what was there at the fork, whatever the guest wrote since");
+	close(go[0]);
+	close(go[1]);
+}
+
+static void block_emptied(void)
+{
+	struct mega_compact request = compact_until(device, frame_of(span) + 3 * MEGA_BLOCK_FRAMES, 9,
+						    MEGA_COMPACT_MOVE_HUGE, MEGA_STOP_DONE);
+
+	compact_note(&request);
+	tap_equal(request.stop, MEGA_STOP_DONE, "a block under it is emptied");
+}
+
+static void split_by(const char *what, void (*act)(void))
+{
+	act();
+	tap_equal(giant_kib(span, GIANT), 0, "%s: it is not giant any more", what);
+	tap_equal(guest_mapped("pages_1g"), 0, "%s: nor in the guest's tables", what);
+	guest_is_right(what);
+	tap_equal(guest_mapped("pages_1g"), 0, "%s: nor when the guest has used all of it", what);
+	giant_for_both("giant again");
+}
+
+/* ---- While the guest runs ---------------------------------------------- */
+
+/* The last region is not counted in: it is given back while the guest uses the others. */
+#define EXPENDABLE (SPAN_REGIONS - 1)
+#define KEPT_PAGES (EXPENDABLE * REGION_PAGES)
+/* What the guest does between two looks at what it is asked for. */
+#define STRETCH (16 * REGION_PAGES)
+
+static volatile bool stop;
+static unsigned long passes, miscounted;
+
+/* What is asked of the thread that runs the guest; it says when that is so. */
+enum wish { NOTHING, SUM, REST, RESTING };
+static enum wish wish;
+/* What the guest makes of the expendable region. */
+static uint32_t sum;
+
+static enum wish wished(void)
+{
+	return __atomic_load_n(&wish, __ATOMIC_ACQUIRE);
+}
+
+static void make_wish(enum wish new)
+{
+	__atomic_store_n(&wish, new, __ATOMIC_RELEASE);
+}
+
+static void wait_for(enum wish end)
+{
+	while (wished() != end)
+		usleep(100);
+}
+
+static void fulfil(void)
+{
+	if (wished() == SUM) {
+		sum = guest_sum(KEPT_PAGES, REGION_PAGES);
+		make_wish(NOTHING);
+	} else if (wished() == REST) {
+		make_wish(RESTING);
+		wait_for(NOTHING);
+	}
+}
+
+/* The guest counts through all that is kept, again and again. */
+static void *counting(void *unused)
+{
+	while (!stop) {
+		for (size_t first = 0; first < KEPT_PAGES; first += STRETCH) {
+			size_t rest = KEPT_PAGES - first;
+
+			miscounted += guest_count(first, rest < STRETCH ? rest : STRETCH, counted);
+			fulfil();
+		}
+		counted++;
+		passes++;
+	}
+	return unused;
+}
+
+/*
+ * While the guest runs, if that is possible. It may be in the way of collapsing base pages: those that it has just
+ * faulted in wait, referenced, in its CPU's lists.
+ */
+static void promote_meanwhile(void)
+{
+	struct mega_promote request = promote(device, span, 0);
+
+	if (request.stop == MEGA_PROMOTE_DONE || request.stop == MEGA_PROMOTE_ALREADY)
+		return;
+	make_wish(REST);
+	wait_for(RESTING);
+	promote_surely(device, span);
+	make_wish(NOTHING);
+}
+
+/* Another frame for the region, with something else in it: the guest has to read that. */
+static bool gives_back(uint64_t *state)
+{
+	uint64_t seed = 2 + next(state) % 1000;
+	char *region = span + EXPENDABLE * HUGE;
+
+	if (madvise(region, HUGE, MADV_DONTNEED))
+		tap_bail("MADV_DONTNEED");
+	fill_part(region, HUGE, EXPENDABLE * HUGE, seed);
+	make_wish(SUM);
+	wait_for(NOTHING);
+	return sum == guest_sum_of(span, KEPT_PAGES, REGION_PAGES);
+}
+
+static bool moves_a_region(uint64_t *state)
+{
+	uint64_t frame = frame_of(span + next(state) % EXPENDABLE * HUGE) & ~(MEGA_BLOCK_FRAMES - 1ULL);
+	struct mega_compact request = compact_request(frame, 9);
+
+	request.flags = MEGA_COMPACT_MOVE_HUGE;
+	if (frame && ioctl(device, MEGA_IOC_COMPACT, &request))
+		tap_bail("COMPACT");
+	return true;
+}
+
+static bool pages_out(uint64_t *state)
+{
+	madvise(span + next(state) % EXPENDABLE * HUGE, HUGE, MADV_PAGEOUT);
+	return true;
+}
+
+static bool only_demotes(uint64_t *state)
+{
+	(void)state;
+	demote(device, span);
+	return true;
+}
+
+static bool forks(uint64_t *state)
+{
+	pid_t child = fork();
+
+	(void)state;
+	if (child < 0)
+		tap_bail("fork");
+	if (!child)
+		_exit(wrong_pages(span, 64 * HUGE, 0, 1) ? 1 : 0);
+	return ended_well(child);
+}
+
+/* Promotion, then what takes it apart, while the guest runs. */
+static void against(const char *what, bool (*act)(uint64_t *state), long seconds)
+{
+	uint64_t state = 0x9e3779b97f4a7c15ULL;
+	unsigned long rounds = 0, wrong = 0, seen = 0;
+	time_t end;
+	pthread_t thread;
+
+	stop = false;
+	passes = miscounted = 0;
+	promote_surely(device, span);
+	pthread_create(&thread, NULL, counting, NULL);
+	for (end = time(NULL) + seconds; time(NULL) < end || !passes; rounds++) {
+		promote_meanwhile();
+		usleep(next(&state) % 3000);
+		seen += guest_mapped("pages_1g");
+		wrong += !act(&state);
+	}
+	stop = true;
+	pthread_join(thread, NULL);
+	tap_equal(wrong, 0, "%s while the guest runs: it reads what is there", what);
+	tap_equal(miscounted, 0, "%s while the guest runs: nothing that it wrote is lost", what);
+	tap_equal(guest_miscounted(span, 0, KEPT_PAGES, counted) + wrong_pages(span, EXPENDABLE * HUGE, 0, 1), 0,
+		  "%s while the guest runs: the host has it all", what);
+	tap_ok(seen > 0, "%s while the guest runs: its tables mapped 1 GiB in between", what);
+	tap_note("%lu rounds, before %lu of which they did; %lu passes of the guest", rounds, seen, passes);
+}
+
+int main(void)
+{
+	long seconds = seconds_of("TRIDENT_RACES_SECONDS", 10);
+	bool swaps;
+
+	device = device_open();
+	span = map_spans(1);
+	if (!guest_start(span)) {
+		tap_skip("virtual machines", "this machine cannot have one");
+		return tap_end();
+	}
+	swaps = swap_on();
+	fill(span, GIANT, 1);
+	guest_is_right("huge pages");
+	giant_for_both("promoted");
+	split_by("demoted", demoted);
+	split_by("a region made read-only and back", protected);
+	split_by("a region given back and filled again", given_back);
+	split_by("shared with a child", shared_with_a_child);
+	split_by("a block emptied", block_emptied);
+	if (swaps)
+		split_by("paged out in part", paged_out);
+	else
+		tap_skip("paging out", "there is nothing to swap to");
+
+	against("demoting", only_demotes, seconds);
+	against("giving back", gives_back, seconds);
+	against("emptying blocks", moves_a_region, seconds);
+	against("forking", forks, seconds);
+	if (swaps)
+		against("paging out", pages_out, seconds);
+
+	munmap(span, GIANT);
+	tap_equal(guest_mapped("pages_1g") + guest_mapped("pages_2m"), 0, "unmapped: nothing of it is in the guest's tables");
+	guest_end();
+	if (swaps)
+		swap_off();
+	tap_equal(meminfo("AnonPudMapped"), 0, "at the end nothing is mapped by giant pages");
+	return tap_end();
+}
