@@ -93,6 +93,11 @@ void set_file(const char *path, const char *value)
 		tap_bail("write %s to %s", value, path);
 }
 
+bool two_nodes(void)
+{
+	return !access("/sys/devices/system/node/node1", F_OK);
+}
+
 bool ended_well(pid_t child)
 {
 	int status;

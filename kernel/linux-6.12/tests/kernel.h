@@ -24,6 +24,9 @@ void read_all(const char *path);
 /* Writes value to a file of /proc or /sys; bails out where it cannot be. */
 void set_file(const char *path, const char *value);
 
+/* Whether there is another NUMA node to move memory to. */
+bool two_nodes(void);
+
 /* Ends a child that ran to its own exit; true if that was with status 0. */
 bool ended_well(pid_t child);
 

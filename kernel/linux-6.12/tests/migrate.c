@@ -20,11 +20,6 @@ static void as_it_was(const char *span, const char *when)
 	tap_equal(wrong_pages(span, GIANT, 0, 1), 0, "%s: no byte changed", when);
 }
 
-static bool two_nodes(void)
-{
-	return !access("/sys/devices/system/node/node1", F_OK);
-}
-
 /* The node of a page, or a negative errno. */
 static int node_of(char *page)
 {

@@ -1,16 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Promotion and demotion of a span at the same time as threads touch it and something else happens to it;
- * TRIDENT_RACES_SECONDS for each (default 10). Every word says whose it is, so a page that went astray shows.
+ * TRIDENT_RACES_SECONDS for each (default 10). Every word says whose it is, so a page that went astray shows. With the name
+ * of a race as the argument it is only that one.
  */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/mempolicy.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
@@ -25,13 +29,16 @@
 
 static int device;
 static long seconds;
+static const char *only;
 
 /* The span that all are at, which may move. */
 static char *volatile span;
 static volatile bool stop;
 
 static struct {
-	unsigned long touches, wrong, acts, promotions, demotions, refusals;
+	unsigned long touches, wrong, acts, promotions, demotions;
+	/* By why they were stopped. */
+	unsigned long refusals[MEGA_PROMOTE_WOULD_MOVE + 1];
 } count;
 
 static void add(unsigned long *counter)
@@ -120,13 +127,12 @@ static void *promote_and_demote(void *seed)
 		case MEGA_PROMOTE_DONE:
 			add(&count.promotions);
 			break;
-		case MEGA_PROMOTE_NOT_HUGE:
-			madvise(at, GIANT, MADV_COLLAPSE);
-			break;
 		case MEGA_PROMOTE_ALREADY:
 			break;
 		default:
-			add(&count.refusals);
+			add(&count.refusals[request.stop]);
+			if (request.stop == MEGA_PROMOTE_NOT_HUGE)
+				madvise(at, GIANT, MADV_COLLAPSE);
 		}
 		usleep(next(&state) % 3000);
 		if (next(&state) % 2 && demote(device, at) == MEGA_DEMOTE_DONE)
@@ -137,38 +143,46 @@ static void *promote_and_demote(void *seed)
 
 /* ---- One race ---------------------------------------------------------- */
 
-/*
- * Until the time is up, what act does. Where nothing was promoted by then, which takes long on a slow machine if the
- * span is taken apart all the time, it goes on with ever longer pauses.
- */
+static void act_for_seconds(void (*act)(uint64_t *state), uint64_t *state)
+{
+	for (time_t end = time(NULL) + seconds; time(NULL) < end; add(&count.acts))
+		act(state);
+}
+
+/* What takes the span apart all the time may let no promotion through, which takes long on a slow machine: leave it alone. */
+static bool promoted_at_last(void)
+{
+	for (time_t patience = time(NULL) + 600; !count.promotions && time(NULL) < patience;)
+		usleep(100000);
+	return count.promotions > 0;
+}
+
+/* For some seconds what act does, and again where nothing had been promoted by then. */
 static void against(const char *what, void *(*toucher)(void *), void (*act)(uint64_t *state))
 {
-	time_t end = time(NULL) + seconds, patience = end + 600;
-	unsigned int pause = 1;
 	uint64_t state = 0x9e3779b97f4a7c15ULL;
 	pthread_t threads[TOUCHERS + 1];
 
+	if (only && strcmp(only, what))
+		return;
 	count = (typeof(count)){ 0 };
 	stop = false;
 	for (uintptr_t i = 0; i < TOUCHERS; i++)
 		pthread_create(&threads[i], NULL, toucher, (void *)(i * 2 + 77));
 	pthread_create(&threads[TOUCHERS], NULL, promote_and_demote, (void *)5);
-	while (time(NULL) < end || (!count.promotions && time(NULL) < patience)) {
-		act(&state);
-		add(&count.acts);
-		if (time(NULL) >= end && !count.promotions) {
-			sleep(pause);
-			pause *= 2;
-		}
-	}
+	act_for_seconds(act, &state);
+	if (!count.promotions && promoted_at_last())
+		act_for_seconds(act, &state);
 	stop = true;
 	for (unsigned int i = 0; i <= TOUCHERS; i++)
 		pthread_join(threads[i], NULL);
 	check_all(span, 1);
 	tap_equal(count.wrong, 0, "%s: no word is another's", what);
 	tap_ok(count.promotions > 0 && count.touches > 0 && count.acts > 0, "%s: everything went on meanwhile", what);
-	tap_note("%lu touches, %lu acts, %lu promotions, %lu refusals, %lu demotions", count.touches, count.acts,
-		 count.promotions, count.refusals, count.demotions);
+	tap_note("%lu touches, %lu acts, %lu promotions, %lu demotions; refused as not huge %lu, busy %lu, no chunk %lu, not in place %lu",
+		 count.touches, count.acts, count.promotions, count.demotions, count.refusals[MEGA_PROMOTE_NOT_HUGE],
+		 count.refusals[MEGA_PROMOTE_BUSY], count.refusals[MEGA_PROMOTE_NO_CHUNK],
+		 count.refusals[MEGA_PROMOTE_WOULD_MOVE]);
 }
 
 /* ---- What else happens ------------------------------------------------- */
@@ -300,6 +314,21 @@ static void locks(uint64_t *state)
 	usleep(next(state) % 5000);
 }
 
+/* A page of it to the node that it is not on. */
+static void migrates(uint64_t *state)
+{
+	void *pages[1] = { span + next(state) % SPAN_PAGES * PAGE };
+	int node[1], status[1];
+
+	if (syscall(SYS_move_pages, 0, 1, pages, NULL, node, 0))
+		tap_bail("move_pages");
+	if (node[0] >= 0) {
+		node[0] = !node[0];
+		syscall(SYS_move_pages, 0, 1, pages, node, status, MPOL_MF_MOVE);
+	}
+	usleep(next(state) % 50000);
+}
+
 static void compacts(uint64_t *state)
 {
 	uint64_t frame = frame_of(span + next(state) % SPAN_REGIONS * HUGE) & ~(MEGA_BLOCK_FRAMES - 1ULL);
@@ -313,10 +342,11 @@ static void compacts(uint64_t *state)
 	usleep(next(state) % 50000);
 }
 
-int main(void)
+int main(int arguments, char **argument)
 {
 	bool swaps = swap_on();
 
+	only = arguments > 1 ? argument[1] : NULL;
 	seconds = seconds_of("TRIDENT_RACES_SECONDS", 10);
 	device = device_open();
 	span = map_spans(1);
@@ -331,6 +361,8 @@ int main(void)
 	against("giving back", touch, gives_back);
 	against("locking", touch, locks);
 	against("compaction", touch, compacts);
+	if (two_nodes())
+		against("migration", touch, migrates);
 	rooms[0] = span;
 	rooms[1] = room_for(GIANT);
 	against("mremap", touch_remotely, moves);
