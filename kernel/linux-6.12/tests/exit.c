@@ -15,8 +15,8 @@
 
 static int device;
 
-/* A child with a span of huge pages, and how it tells that it is ready. */
-static pid_t child_with(char *span)
+/* A child with a span of huge pages, or a giant one; it tells when it is ready. */
+static pid_t child_with(char *span, bool giant)
 {
 	int ready[2];
 	char byte = 0;
@@ -29,6 +29,8 @@ static pid_t child_with(char *span)
 		tap_bail("fork");
 	if (!child) {
 		fill(span, GIANT, 1);
+		if (giant)
+			promote_surely(device, span);
 		if (write(ready[1], &byte, 1) != 1)
 			_exit(1);
 		pause();
@@ -43,7 +45,7 @@ static pid_t child_with(char *span)
 /* Promotes the child's span in yet another process, and kills the child meanwhile, or the promoter. */
 static void in_the_middle(char *span, unsigned int round)
 {
-	pid_t child = child_with(span), promoter;
+	pid_t child = child_with(span, false), promoter;
 	int pidfd = pidfd_of(child), status;
 
 	promoter = fork();
@@ -59,6 +61,30 @@ static void in_the_middle(char *span, unsigned int round)
 	waitpid(promoter, &status, 0);
 	kill(child, SIGKILL);
 	waitpid(child, &status, 0);
+	close(pidfd);
+}
+
+/* Splits and promotes the child's giant page, in place, again and again, and kills the child at some moment of it. */
+static void in_the_middle_of_many(char *span, unsigned int round)
+{
+	pid_t child = child_with(span, true), other;
+	int pidfd = pidfd_of(child), status;
+
+	other = fork();
+	if (other < 0)
+		tap_bail("fork");
+	if (!other) {
+		struct mega_demote split = demote_request(pidfd, span);
+		struct mega_promote request = promote_request(pidfd, span);
+
+		while (!ioctl(device, MEGA_IOC_DEMOTE, &split) && !ioctl(device, MEGA_IOC_PROMOTE, &request))
+			;
+		_exit(0);
+	}
+	usleep(100000 + round * 777);
+	kill(child, SIGKILL);
+	waitpid(child, &status, 0);
+	tap_ok(ended_well(other), "who splits and promotes it comes to an end with it");
 	close(pidfd);
 }
 
@@ -87,6 +113,10 @@ int main(void)
 		in_the_middle(span, round);
 		tap_ok(comes_back(free_before), "%s is killed while its span is promoted: all memory comes back",
 		       round % 2 ? "a process" : "who promotes a process");
+	}
+	for (unsigned int round = 0; round < ROUNDS / 2; round++) {
+		in_the_middle_of_many(span, round);
+		tap_ok(comes_back(free_before), "killed while its giant page is split and made again: all memory comes back");
 	}
 	tap_ok(meminfo("PageTables") - tables < 1024, "and no page tables are left");
 	munmap(span, GIANT);
