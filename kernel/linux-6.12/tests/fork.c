@@ -74,6 +74,39 @@ static bool promotes_its_own(char *span)
 	return !wrong_pages(span, GIANT, 0, 1) && giant_kib(span, GIANT) == (long)(GIANT / 1024);
 }
 
+/* Both have pages of their own; to move the parent's is no reason to take the child's giant page apart. */
+static void moved_beside_a_giant_child(char *span)
+{
+	int ready[2], go[2];
+	char byte = 0;
+	struct mega_compact request;
+	pid_t child;
+
+	if (pipe(ready) || pipe(go))
+		tap_bail("pipe");
+	child = fork();
+	if (child < 0)
+		tap_bail("fork");
+	if (!child) {
+		bool well = promotes_its_own(span) && write(ready[1], &byte, 1) == 1 && read(go[0], &byte, 1) == 1;
+
+		_exit(well && giant_kib(span, GIANT) == (long)(GIANT / 1024) && reads_all(span) ? 0 : 1);
+	}
+	close(ready[1]);
+	if (read(ready[0], &byte, 1) != 1)
+		tap_bail("a child has no giant page of its own");
+	request = compact_until(device, frame_of(span) & ~(MEGA_BLOCK_FRAMES - 1ULL), 9, MEGA_COMPACT_MOVE_HUGE,
+				MEGA_STOP_DONE);
+	tap_equal(request.stop, MEGA_STOP_DONE, "a huge page of the parent is moved");
+	if (write(go[1], &byte, 1) != 1)
+		tap_bail("write");
+	tap_ok(ended_well(child), "and the child's giant page stays giant");
+	tap_ok(reads_all(span), "and the parent's data is as it was");
+	close(ready[0]);
+	close(go[0]);
+	close(go[1]);
+}
+
 static bool gives_it_back(char *span)
 {
 	return !munmap(span + 9 * HUGE, HUGE) && !wrong_pages(span, 9 * HUGE, 0, 1);
@@ -238,6 +271,7 @@ int main(void)
 	child_does(span, gives_it_back, "gives a part of it back");
 	child_does(span, forks_again, "has a child of its own");
 	child_does(span, promotes_its_own, "has a giant page of its own");
+	moved_beside_a_giant_child(span);
 	once_more(span, "after that");
 	shared_is_not_promoted(span);
 	once_more(span, "after that");
