@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * The patched kernel's giant pages (kernel/linux-6.12, CONFIG_ANON_PUD). On any
- * other kernel the same two functions, which say that there are none.
+ * other kernel the same functions, which say that there are none.
  */
 #ifndef MEGA_GIANT_H
 #define MEGA_GIANT_H
@@ -32,6 +32,20 @@ static inline int anon_pud_promote(struct mm_struct *mm, unsigned long address,
 }
 
 static inline int anon_pud_demote(struct mm_struct *mm, unsigned long address)
+{
+	return -EOPNOTSUPP;
+}
+
+struct anon_pud_zeroes {
+	unsigned int looked;
+	unsigned int zero;
+	unsigned int freed;
+	unsigned int busy;
+};
+
+static inline int anon_pud_free_zero(struct mm_struct *mm,
+				     unsigned long address,
+				     struct anon_pud_zeroes *did)
 {
 	return -EOPNOTSUPP;
 }

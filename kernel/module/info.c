@@ -19,6 +19,8 @@ static u64 features(void)
 		features |= MEGA_FEATURE_KEEPS_YOUNG;
 	if (mega_giant_available())
 		features |= MEGA_FEATURE_GIANT;
+	if (mega_free_zero_available())
+		features |= MEGA_FEATURE_FREE_ZERO;
 	return features;
 }
 

@@ -32,6 +32,8 @@ static long mega_ioctl(struct file *file, unsigned int request,
 		return mega_ioctl_promote(user);
 	case MEGA_IOC_DEMOTE:
 		return mega_ioctl_demote(user);
+	case MEGA_IOC_FREE_ZERO:
+		return mega_ioctl_free_zero(user);
 	default:
 		return -ENOTTY;
 	}

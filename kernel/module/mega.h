@@ -28,8 +28,14 @@ long mega_ioctl_scan_blocks(void __user *argument);
 long mega_ioctl_compact(void __user *argument);
 long mega_ioctl_promote(void __user *argument);
 long mega_ioctl_demote(void __user *argument);
+long mega_ioctl_free_zero(void __user *argument);
 
 /* Whether this kernel, on this CPU, has PROMOTE and DEMOTE. */
 bool mega_giant_available(void);
+/* Whether this kernel has FREE_ZERO. */
+bool mega_free_zero_available(void);
+
+/* Whether start can be a span's in the user's half of the address space. */
+bool mega_is_span(u64 start);
 
 #endif /* MEGA_H */

@@ -14,7 +14,8 @@
  *  - Pointers are passed as __u64, are checked to be writable before anything
  *    is done (EFAULT), and must be aligned to 8 bytes (EINVAL).
  *  - When a call fails nothing was changed; except that a buffer unmapped while
- *    the call runs (EFAULT) leaves cleared what was cleared by then.
+ *    the call runs (EFAULT) leaves cleared what was cleared by then, and that a
+ *    caller who is killed (EINTR) leaves given back what was by then.
  *
  * Units: a base page is 4 KiB; a frame number (PFN) is a physical address
  * divided by 4096; a region is an aligned 2 MiB of virtual addresses; a block is
@@ -64,6 +65,11 @@
  * map 1 GiB by one entry. Without this bit both fail with EOPNOTSUPP.
  */
 #define MEGA_FEATURE_GIANT 0x80ULL
+/*
+ * FREE_ZERO is there: the kernel has CONFIG_ANON_PUD. Without this bit it fails
+ * with EOPNOTSUPP.
+ */
+#define MEGA_FEATURE_FREE_ZERO 0x100ULL
 
 struct mega_info {
 	__u32 size;
@@ -389,6 +395,43 @@ struct mega_demote {
 	__u64 reserved;
 };
 
+/* ---- FREE_ZERO --------------------------------------------------------- */
+
+/*
+ * Gives back the zero-filled 2 MiB pages of the span at start, of the process
+ * that pidfd names, whether a giant page maps it or 2 MiB pages do. They read as
+ * zeroes as before, and take memory again when they are written to. A giant page
+ * is demoted, but only when there is such a page in it.
+ *
+ * Each page is looked at as far as its first byte that is not zero; one
+ * that has none is write-protected and looked at again. So no write is ever
+ * lost: what is written meanwhile stays, and the page with it.
+ *
+ * Not looked at is memory that the process may not write to, that is mlocked,
+ * or registered with userfaultfd. Kept is what is shared after a fork, pinned or
+ * held by I/O.
+ *
+ * The target's mmap lock is held for reading, for one page of 2 MiB at a time.
+ *
+ * Errors: as for PROMOTE, but see MEGA_FEATURE_FREE_ZERO; and EINTR a fatal signal
+ * came, perhaps after some were given back.
+ */
+struct mega_free_zero {
+	__u32 size;
+	__u32 flags;		/* 0 */
+	__s32 pidfd;
+	__u32 reserved;
+	__u64 start;		/* a multiple of 1 GiB */
+	__u32 looked;		/* out: 2 MiB pages looked at */
+	__u32 zero;		/* out: of them, zero-filled */
+	__u32 freed;		/* out: of these, given back */
+	__u32 busy;		/* out: the others of these: in use by somebody
+				 * else, or written to meanwhile
+				 */
+	__u64 nanoseconds;	/* out: time taken */
+	__u64 reserved2;
+};
+
 #define MEGA_IOCTL_TYPE 0xB6
 #define MEGA_IOC_INFO _IOWR(MEGA_IOCTL_TYPE, 0, struct mega_info)
 #define MEGA_IOC_SCAN_TASK _IOWR(MEGA_IOCTL_TYPE, 1, struct mega_scan_task)
@@ -396,5 +439,6 @@ struct mega_demote {
 #define MEGA_IOC_COMPACT _IOWR(MEGA_IOCTL_TYPE, 3, struct mega_compact)
 #define MEGA_IOC_PROMOTE _IOWR(MEGA_IOCTL_TYPE, 4, struct mega_promote)
 #define MEGA_IOC_DEMOTE _IOWR(MEGA_IOCTL_TYPE, 5, struct mega_demote)
+#define MEGA_IOC_FREE_ZERO _IOWR(MEGA_IOCTL_TYPE, 6, struct mega_free_zero)
 
 #endif /* MEGA_IOCTL_H */

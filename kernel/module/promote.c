@@ -78,8 +78,7 @@ static int demote(struct mega_demote *request, struct mm_struct *mm)
 	return error == -ENODATA ? 0 : error;
 }
 
-/* Whether start can be a span's in the user's half of the address space. */
-static bool is_span(u64 start)
+bool mega_is_span(u64 start)
 {
 	return IS_ALIGNED(start, MEGA_SPAN_BYTES) && start < TASK_SIZE_MAX;
 }
@@ -89,7 +88,7 @@ static int check_promote(const struct mega_promote *request)
 	if (request->size != sizeof(*request) || request->reserved ||
 	    request->flags & ~MEGA_PROMOTE_IN_PLACE)
 		return -EINVAL;
-	if (!is_span(request->start))
+	if (!mega_is_span(request->start))
 		return -EINVAL;
 	if (request->frame != MEGA_ANY_FRAME &&
 	    !IS_ALIGNED(request->frame, MEGA_CHUNK_FRAMES))
@@ -128,7 +127,7 @@ long mega_ioctl_promote(void __user *argument)
 static int check_demote(const struct mega_demote *request)
 {
 	if (request->size != sizeof(*request) || request->reserved ||
-	    request->flags || !is_span(request->start))
+	    request->flags || !mega_is_span(request->start))
 		return -EINVAL;
 	return mega_giant_available() ? 0 : -EOPNOTSUPP;
 }

@@ -185,6 +185,33 @@ TRACE_EVENT(mega_demote,
 		  __entry->nanoseconds, __entry->error)
 );
 
+TRACE_EVENT(mega_free_zero,
+	TP_PROTO(const struct mega_free_zero *request, int error),
+	TP_ARGS(request, error),
+	TP_STRUCT__entry(
+		__field(u64, start)
+		__field(u64, nanoseconds)
+		__field(u32, looked)
+		__field(u32, zero)
+		__field(u32, freed)
+		__field(u32, busy)
+		__field(int, error)
+	),
+	TP_fast_assign(
+		__entry->start = request->start;
+		__entry->nanoseconds = request->nanoseconds;
+		__entry->looked = request->looked;
+		__entry->zero = request->zero;
+		__entry->freed = request->freed;
+		__entry->busy = request->busy;
+		__entry->error = error;
+	),
+	TP_printk("start=0x%llx looked=%u zero=%u freed=%u busy=%u ns=%llu error=%d",
+		  __entry->start, __entry->looked, __entry->zero,
+		  __entry->freed, __entry->busy, __entry->nanoseconds,
+		  __entry->error)
+);
+
 #endif /* MEGA_TRACE_H */
 
 #undef TRACE_INCLUDE_PATH

@@ -253,6 +253,41 @@ static void demote(void)
 	tap_equal(request.stop, MEGA_DEMOTE_NOT_GIANT, "and finds no giant page at address 0");
 }
 
+#define FREE_ZERO_FAILS(error, change)                                                \
+	do {                                                                          \
+		struct mega_free_zero request = free_zero_request(self, NULL);        \
+		request.change;                                                       \
+		tap_fails(ioctl(device, MEGA_IOC_FREE_ZERO, &request), error,         \
+			  "FREE_ZERO with %s", #change);                              \
+	} while (0)
+
+static void free_zero(void)
+{
+	struct mega_free_zero request = free_zero_request(self, NULL);
+	bool available = free_zero_available(device);
+
+	FREE_ZERO_FAILS(EINVAL, size = 0);
+	FREE_ZERO_FAILS(EINVAL, size = sizeof(request) - 8);
+	FREE_ZERO_FAILS(EINVAL, flags = 1);
+	FREE_ZERO_FAILS(EINVAL, reserved = 1);
+	FREE_ZERO_FAILS(EINVAL, reserved2 = 1);
+	FREE_ZERO_FAILS(EINVAL, start = HUGE);
+	FREE_ZERO_FAILS(EINVAL, start = 0xffff800000000000ULL);
+	FREE_ZERO_FAILS(EINVAL, start = -(__u64)GIANT);
+	FREE_ZERO_FAILS(available ? EBADF : EOPNOTSUPP, pidfd = -1);
+	FREE_ZERO_FAILS(available ? EBADF : EOPNOTSUPP, pidfd = device);
+	tap_fails(ioctl(device, MEGA_IOC_FREE_ZERO, BAD_POINTER), EFAULT, "FREE_ZERO of a bad pointer");
+	if (!available) {
+		tap_fails(ioctl(device, MEGA_IOC_FREE_ZERO, &request), EOPNOTSUPP,
+			  "FREE_ZERO on a kernel without giant pages");
+		return;
+	}
+	request.looked = request.zero = request.freed = request.busy = 77;
+	tap_equal(ioctl(device, MEGA_IOC_FREE_ZERO, &request), 0, "FREE_ZERO with none of it succeeds");
+	tap_ok(!request.looked && !request.zero && !request.freed && !request.busy,
+	       "and finds no huge page at address 0");
+}
+
 static void info(void)
 {
 	struct mega_info request = info_request();
@@ -268,7 +303,7 @@ static void info(void)
 	tap_fails(ioctl(device, MEGA_IOC_INFO, BAD_POINTER), EFAULT, "INFO of a bad pointer");
 	tap_fails(ioctl(device, _IOWR(MEGA_IOCTL_TYPE, 0, struct mega_compact), &request), ENOTTY,
 		  "INFO's number with another size is no request");
-	tap_fails(ioctl(device, _IO(MEGA_IOCTL_TYPE, 6), 0), ENOTTY, "number 6 is no request");
+	tap_fails(ioctl(device, _IO(MEGA_IOCTL_TYPE, 7), 0), ENOTTY, "number 7 is no request");
 	tap_fails(ioctl(device, 0, 0), ENOTTY, "0 is no request");
 	tap_fails(ioctl(device, FIONREAD, &request), ENOTTY, "FIONREAD is no request");
 }
@@ -297,6 +332,7 @@ static void unprivileged(void)
 		struct mega_compact request = compact_request(1 << 18, 9);
 		struct mega_promote up = promote_request(self, NULL);
 		struct mega_demote down = demote_request(self, NULL);
+		struct mega_free_zero zero = free_zero_request(self, NULL);
 		int allowed = 0;
 
 		if (setgid(1) || setuid(1))
@@ -310,6 +346,9 @@ static void unprivileged(void)
 		allowed |= (!ioctl(device, 0, 0) || errno != EPERM) << 5;
 		allowed |= (!ioctl(device, MEGA_IOC_PROMOTE, &up) || errno != EPERM) << 6;
 		allowed |= (!ioctl(device, MEGA_IOC_DEMOTE, &down) || errno != EPERM) << 7;
+		/* A status has eight bits. */
+		if (!ioctl(device, MEGA_IOC_FREE_ZERO, &zero) || errno != EPERM)
+			_exit(254);
 		_exit(allowed);
 	}
 	waitpid(child, &status, 0);
@@ -332,6 +371,7 @@ int main(void)
 	compact_request_checks();
 	promote();
 	demote();
+	free_zero();
 	other_calls();
 	unprivileged();
 	return tap_end();

@@ -82,6 +82,15 @@ struct mega_demote demote_request(int pidfd, const void *start)
 	};
 }
 
+struct mega_free_zero free_zero_request(int pidfd, const void *start)
+{
+	return (struct mega_free_zero){
+		.size = sizeof(struct mega_free_zero),
+		.pidfd = pidfd,
+		.start = (uintptr_t)start,
+	};
+}
+
 struct mega_compact compact(int device, uint64_t frame, uint32_t order, uint32_t flags)
 {
 	struct mega_compact request = compact_request(frame, order);
@@ -161,22 +170,28 @@ uint64_t flags_of(uint64_t frame)
 	return read_word(&flags, frame);
 }
 
-bool giant_available(int device)
+static struct mega_info info_of(int device)
 {
 	struct mega_info info = info_request();
 
 	if (ioctl(device, MEGA_IOC_INFO, &info))
 		tap_bail("INFO");
-	return info.features & MEGA_FEATURE_GIANT;
+	return info;
+}
+
+bool giant_available(int device)
+{
+	return info_of(device).features & MEGA_FEATURE_GIANT;
+}
+
+bool free_zero_available(int device)
+{
+	return info_of(device).features & MEGA_FEATURE_FREE_ZERO;
 }
 
 uint64_t end_frame(int device)
 {
-	struct mega_info info = info_request();
-
-	if (ioctl(device, MEGA_IOC_INFO, &info))
-		tap_bail("INFO");
-	return info.end_frame;
+	return info_of(device).end_frame;
 }
 
 char *map_aligned(size_t length)

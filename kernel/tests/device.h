@@ -31,9 +31,11 @@ struct mega_scan_blocks scan_blocks_request(uint64_t start_frame, struct mega_bl
 struct mega_compact compact_request(uint64_t frame, uint32_t order);
 struct mega_promote promote_request(int pidfd, const void *start);
 struct mega_demote demote_request(int pidfd, const void *start);
+struct mega_free_zero free_zero_request(int pidfd, const void *start);
 
-/* Whether INFO says that PROMOTE and DEMOTE are there. */
+/* Whether INFO says that PROMOTE and DEMOTE are there; and FREE_ZERO. */
 bool giant_available(int device);
+bool free_zero_available(int device);
 
 /* COMPACT; bails out when the request is refused. */
 struct mega_compact compact(int device, uint64_t frame, uint32_t order, uint32_t flags);

@@ -33,7 +33,7 @@
 #define VICTIMS 4
 #define CALLERS 2
 /* Garbage, and then each of the device's. */
-#define REQUESTS 6
+#define REQUESTS 7
 
 /* Shared by all processes. */
 struct board {
@@ -42,6 +42,7 @@ struct board {
 	volatile pid_t victims[VICTIMS];
 	uint64_t end;			/* of memory, in frames */
 	bool giant;			/* the kernel has giant pages */
+	bool free_zero;			/* and gives back what is zero-filled */
 	unsigned long calls[REQUESTS];	/* by request, that succeeded */
 	unsigned long errors[REQUESTS];	/* and that failed */
 	unsigned long done;		/* compactions that ended so */
@@ -303,6 +304,24 @@ static int demote_some(int device)
 	return result;
 }
 
+static int free_some_zero(int device)
+{
+	int pidfd = pidfd_of(board->victims[below(VICTIMS)]);
+	struct mega_free_zero request = free_zero_request(pidfd, NULL);
+	int result;
+
+	request.start = some_span();
+	MAYBE(request.size);
+	MAYBE(request.flags);
+	MAYBE(request.pidfd);
+	MAYBE(request.start);
+	MAYBE(request.reserved);
+	result = ioctl(device, MEGA_IOC_FREE_ZERO, &request);
+	if (pidfd >= 0)
+		close(pidfd);
+	return result;
+}
+
 static int garbage(int device)
 {
 	uint64_t words[16];
@@ -315,7 +334,7 @@ static int garbage(int device)
 	case 1:
 		return ioctl(device, any(), words);
 	case 2:
-		return ioctl(device, _IOWR(MEGA_IOCTL_TYPE, below(7), char[64]), words);
+		return ioctl(device, _IOWR(MEGA_IOCTL_TYPE, below(8), char[64]), words);
 	default:
 		return ioctl(device, MEGA_IOC_INFO, words);
 	}
@@ -325,6 +344,7 @@ static void call(int device)
 {
 	static int (*const requests[REQUESTS])(int) = {
 		garbage, scan_task, scan_blocks, compact_some, promote_some, demote_some,
+		free_some_zero,
 	};
 	unsigned int which = below(16) == 0 ? 0 : 1 + below(REQUESTS - 1);
 
@@ -338,7 +358,7 @@ static void call(int device)
 	case ENOMEM: case EBUSY:
 		break;
 	case EOPNOTSUPP:
-		if (!board->giant)
+		if (which == 6 ? !board->free_zero : !board->giant)
 			break;
 		/* fall through */
 	default:
@@ -478,7 +498,8 @@ static void victim(void)
 static bool every_request_succeeded(void)
 {
 	return board->calls[1] && board->calls[2] && board->calls[3] && board->done &&
-	       (!board->giant || (board->calls[4] && board->calls[5]));
+	       (!board->giant || (board->calls[4] && board->calls[5])) &&
+	       (!board->free_zero || board->calls[6]);
 }
 
 /* How many seconds more it goes on where a slow machine did not come to all. */
@@ -498,6 +519,7 @@ int main(int argc, char **argv)
 		tap_bail("mmap");
 	board->end = end_frame(device);
 	board->giant = giant_available(device);
+	board->free_zero = free_zero_available(device);
 	close(device);
 	random_state = argc > 2 ? strtoull(argv[2], NULL, 0) : (uint64_t)time(NULL) * 2654435761u + 1;
 	tap_note("seed 0x%lx, %ld seconds", random_state, seconds);
@@ -526,10 +548,10 @@ int main(int argc, char **argv)
 		tap_skip("with swap to zram", "there is no " DISK);
 	if (!module_is_there())
 		tap_skip("with reloading", "there is no " MODULE_FILE);
-	tap_note("SCAN_TASK %lu and %lu errors, SCAN_BLOCKS %lu and %lu, COMPACT %lu and %lu (%lu emptied), PROMOTE %lu and %lu, DEMOTE %lu and %lu, garbage %lu refused",
+	tap_note("SCAN_TASK %lu and %lu errors, SCAN_BLOCKS %lu and %lu, COMPACT %lu and %lu (%lu emptied), PROMOTE %lu and %lu, DEMOTE %lu and %lu, FREE_ZERO %lu and %lu, garbage %lu refused",
 		 board->calls[1], board->errors[1], board->calls[2], board->errors[2],
 		 board->calls[3], board->errors[3], board->done, board->calls[4], board->errors[4],
-		 board->calls[5], board->errors[5], board->errors[0]);
+		 board->calls[5], board->errors[5], board->calls[6], board->errors[6], board->errors[0]);
 	tap_note("%lu lives of victims, %lu reloads", board->lives, board->reloads);
 	return tap_end();
 }

@@ -36,6 +36,7 @@ int main(void)
 	struct mega_compact request = compact_request(0, 9);
 	struct mega_promote up = promote_request(self, NULL);
 	struct mega_demote down = demote_request(self, NULL);
+	struct mega_free_zero zero = free_zero_request(self, NULL);
 	bool giant = giant_available(device);
 
 	if (access(TRACING "events/mega/enable", F_OK)) {
@@ -52,6 +53,8 @@ int main(void)
 		tap_bail("a request");
 	if (giant && (ioctl(device, MEGA_IOC_PROMOTE, &up) || ioctl(device, MEGA_IOC_DEMOTE, &down)))
 		tap_bail("PROMOTE or DEMOTE");
+	if (free_zero_available(device) && ioctl(device, MEGA_IOC_FREE_ZERO, &zero))
+		tap_bail("FREE_ZERO");
 	task.pidfd = -1;
 	ioctl(device, MEGA_IOC_SCAN_TASK, &task);
 	write_file(TRACING "events/mega/enable", "0");
@@ -64,6 +67,8 @@ int main(void)
 		tap_ok(traced("mega_promote:", "start=0x0", "stop=not_eligible"), "PROMOTE is traced");
 		tap_ok(traced("mega_demote:", "start=0x0", "stop=not_giant"), "DEMOTE is traced");
 	}
+	if (free_zero_available(device))
+		tap_ok(traced("mega_free_zero:", "start=0x0", "looked=0"), "FREE_ZERO is traced");
 	close(self);
 	close(device);
 	return tap_end();

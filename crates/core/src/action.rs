@@ -19,15 +19,20 @@ pub enum ActionKind {
     PromoteGiant,
     /// Map a span by huge pages again. Nothing is moved and nothing is given back.
     DemoteGiant,
+    /// Give back the zero-filled huge pages of a span, whether a giant page maps it or huge ones do. A giant page is
+    /// demoted for it, but only where it holds some.
+    FreeZero,
 }
 
 impl ActionKind {
-    /// The page that the action makes or breaks up.
+    /// The page that the action makes or breaks up, or looks through.
     #[must_use]
     pub const fn page_size(self) -> PageSize {
         match self {
             ActionKind::Promote | ActionKind::Demote => PageSize::Huge,
-            ActionKind::PromoteGiant | ActionKind::DemoteGiant => PageSize::Giant,
+            ActionKind::PromoteGiant | ActionKind::DemoteGiant | ActionKind::FreeZero => {
+                PageSize::Giant
+            }
         }
     }
 
@@ -59,11 +64,11 @@ impl Action {
 /// What came of an action, as seen by looking at the region again, never as assumed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// The region is now as the action wanted it.
+    /// The region, or span, is now as the action wanted it.
     Done {
-        /// Bytes of memory the region had resident before; 0 where that could not be seen.
+        /// Bytes of memory it had resident before; 0 where that could not be seen.
         resident_before: u64,
-        /// Bytes of memory the region has resident now.
+        /// Bytes of memory it has resident now.
         resident_after: u64,
     },
     /// The span is now mapped as the action wanted it. What is resident stays as it was.
@@ -71,9 +76,9 @@ pub enum Outcome {
         /// Bytes that were copied to lay its huge pages side by side; 0 where they did already.
         copied: u64,
     },
-    /// The region was so already; nothing was done.
+    /// It was so already; nothing was done.
     AlreadySo,
-    /// The region is not as wanted.
+    /// It is not as wanted.
     Failed(Cause),
     /// Dry run: what would have been tried was not.
     NotTried,

@@ -94,6 +94,8 @@ pub struct Observation {
     pub memory: MemoryObservation,
     /// Whether the machine can map a span by a giant page. Where it cannot, no policy asks for it.
     pub giant_pages: bool,
+    /// Whether it can give back the zero-filled huge pages of a span. Where it cannot, no policy asks for it.
+    pub free_zero: bool,
 }
 
 impl Observation {

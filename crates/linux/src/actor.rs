@@ -6,7 +6,8 @@ use std::time::Duration;
 use mega_core::{Action, ActionKind, Cause, Outcome, PageSize, Region, RegionObservation, Span};
 
 use crate::eligible::Mapping;
-use crate::giant;
+use crate::giant::{self, GiantPages};
+use crate::kernel::ProcessHandle;
 use crate::promote::{self, Answer};
 use crate::shared_pages::SharedPages;
 use crate::target::Target;
@@ -68,6 +69,9 @@ pub(crate) fn perform(
                 .iter()
                 .for_each(|&region| work.remap(Span::of(region), promotes));
         }
+        ActionKind::FreeZero => regions
+            .iter()
+            .for_each(|&region| work.free_zero(Span::of(region))),
     }
     let outcomes = work.outcomes;
     run.iter()
@@ -299,6 +303,22 @@ impl<'a> Work<'a> {
         self.settle(region, outcome);
     }
 
+    /// Gives back the zero-filled huge pages of a span, and looks how much less is resident.
+    fn free_zero(&mut self, span: Span) {
+        let region = span.first_region();
+        let eligible = self.holds(span.start(), span.end());
+        let Some(mut giant_pages) = self
+            .host
+            .giant_pages()
+            .filter(|giant_pages| eligible && giant_pages.can_free_zero())
+        else {
+            return self.fail(region, Cause::NotEligible);
+        };
+        let outcome = freed(&mut giant_pages, &self.target.handle, span);
+        drop(giant_pages);
+        self.settle(region, outcome.unwrap_or_else(Outcome::Failed));
+    }
+
     fn is_eligible(&self, region: Region) -> bool {
         self.holds(region.start(), region.end())
     }
@@ -343,6 +363,30 @@ impl<'a> Work<'a> {
     fn settle(&mut self, region: Region, outcome: Outcome) {
         self.outcomes.insert(region, outcome);
     }
+}
+
+/// What came of having the zero-filled huge pages of a span given back.
+fn freed(
+    giant_pages: &mut GiantPages,
+    process: &ProcessHandle,
+    span: Span,
+) -> Result<Outcome, Cause> {
+    let resident_before = giant_pages.resident(process, span)?;
+    let freed = giant_pages.free_zero(process, span)?;
+    let resident_after = giant_pages.resident(process, span)?;
+    Ok(if freed.looked_at == 0 {
+        // No huge page, or memory that is locked, read-only or somebody else's to supply.
+        Outcome::Failed(Cause::NotEligible)
+    } else if resident_after < resident_before {
+        Outcome::Done {
+            resident_before,
+            resident_after,
+        }
+    } else if freed.freed + freed.busy > 0 {
+        Outcome::Failed(Cause::Busy)
+    } else {
+        Outcome::AlreadySo
+    })
 }
 
 fn by_region(observations: Vec<RegionObservation>) -> BTreeMap<Region, RegionObservation> {

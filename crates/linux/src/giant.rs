@@ -1,4 +1,5 @@
-//! Giant pages: one span of a process mapped by a giant page, or by huge pages again, through `/dev/mega`.
+//! Giant pages: one span of a process mapped by a giant page, or by huge pages again, and what is zero-filled in it given
+//! back, through `/dev/mega`.
 //!
 //! It takes a kernel with the patches of `kernel/linux-6.12` and the kernel module. The kernel maps the span's own
 //! huge pages, side by side in one chunk of physical memory, by a single entry; each stays a huge page of its own,
@@ -7,12 +8,15 @@
 use std::io;
 use std::os::fd::AsRawFd;
 
-use mega_core::{Cause, HUGE_PAGE_SIZE, PageSize, REGIONS_PER_SPAN, RegionObservation, Span};
+use mega_core::{
+    BASE_PAGE_SIZE, Cause, GIANT_PAGE_SIZE, HUGE_PAGE_SIZE, PageSize, REGIONS_PER_SPAN,
+    RegionObservation, Span,
+};
 
 use crate::Error;
 use crate::kernel::{Kernel, ProcessHandle};
 use crate::physical::device::{Device, LiveDevice};
-use crate::physical::interface::{self, Demote, Promote, ScanTask};
+use crate::physical::interface::{self, Demote, FreeZero, Promote, ScanTask};
 
 /// A `page_shift` of the module's: 1 GiB.
 const GIANT_SHIFT: u8 = 30;
@@ -33,6 +37,17 @@ pub enum Answer {
     AlreadySo,
     /// It is not done.
     Refused(Cause),
+}
+
+/// What a search for zero-filled huge pages found, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Freed {
+    /// Huge pages looked at.
+    pub looked_at: u64,
+    /// Those of them that were zero-filled and are given back.
+    pub freed: u64,
+    /// Those that were zero-filled and that something else had in use.
+    pub busy: u64,
 }
 
 /// Makes giant pages, breaks them up, and sees them.
@@ -98,6 +113,70 @@ impl GiantPages {
             Ok(()) if request.stop == interface::DEMOTE_NOT_GIANT => Answer::AlreadySo,
             Ok(()) => Answer::Done { copied: 0 },
         }
+    }
+
+    /// Whether the zero-filled huge pages of a span can be given back.
+    #[must_use]
+    pub fn can_free_zero(&self) -> bool {
+        self.device.info().features & interface::FEATURE_FREE_ZERO != 0
+    }
+
+    /// Says what is missing where they cannot.
+    ///
+    /// # Errors
+    /// [`Error::Missing`].
+    pub fn needs_free_zero(&self) -> Result<(), Error> {
+        if self.can_free_zero() {
+            return Ok(());
+        }
+        Err(Error::Missing {
+            feature: "giving back the zero-filled huge pages of a span".to_owned(),
+            remedy: REMEDY.to_owned(),
+        })
+    }
+
+    /// Gives back the zero-filled huge pages of a span. Whether it is so is for the caller to see.
+    ///
+    /// # Errors
+    /// The cause why nothing was tried.
+    pub fn free_zero(&mut self, process: &ProcessHandle, span: Span) -> Result<Freed, Cause> {
+        let mut request = FreeZero {
+            pidfd: pidfd(process),
+            start: span.start(),
+            ..FreeZero::default()
+        };
+        self.device
+            .free_zero(&mut request)
+            .map_err(|error| cause(&error))?;
+        let bytes = |pages: u32| u64::from(pages).saturating_mul(HUGE_PAGE_SIZE);
+        Ok(Freed {
+            looked_at: bytes(request.looked),
+            freed: bytes(request.freed),
+            busy: bytes(request.busy),
+        })
+    }
+
+    /// Bytes of the span that are in memory. Clears no Accessed bit.
+    ///
+    /// # Errors
+    /// The cause that any action on the process would fail with.
+    pub fn resident(&mut self, process: &ProcessHandle, span: Span) -> Result<u64, Cause> {
+        let mut regions = [interface::Region::default(); REGIONS_PER_SPAN];
+        let mut request = ScanTask {
+            pidfd: pidfd(process),
+            start: span.start(),
+            length: GIANT_PAGE_SIZE,
+            ..ScanTask::default()
+        };
+        self.device
+            .scan_task(&mut request, &mut regions)
+            .map_err(|error| cause(&error))?;
+        let count = usize::try_from(request.count).unwrap_or(usize::MAX);
+        let mapped = regions
+            .iter()
+            .take(count)
+            .map(|region| u64::from(region.mapped));
+        Ok(mapped.sum::<u64>() * BASE_PAGE_SIZE)
     }
 
     /// Whether a giant page maps the span now. Clears no Accessed bit.

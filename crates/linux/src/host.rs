@@ -127,6 +127,13 @@ impl Host {
         self.giant_pages.is_some()
     }
 
+    /// Whether the zero-filled huge pages of a span can be given back here.
+    #[must_use]
+    pub fn can_free_zero(&self) -> bool {
+        self.giant_pages()
+            .is_some_and(|giant_pages| giant_pages.can_free_zero())
+    }
+
     /// What makes giant pages, one user at a time; `None` where there are none.
     pub(crate) fn giant_pages(&self) -> Option<MutexGuard<'_, GiantPages>> {
         // It holds an open device and no state.

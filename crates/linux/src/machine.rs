@@ -262,6 +262,7 @@ impl Machine for LinuxMachine {
             processes: Vec::with_capacity(self.wanted.len()),
             memory,
             giant_pages: self.host.has_giant_pages(),
+            free_zero: self.host.can_free_zero(),
         };
         let mut departed = Vec::new();
         let mut failures = Vec::new();

@@ -238,6 +238,97 @@ fn observing_does_not_break_a_giant_page_up() {
     }
 }
 
+/// Has the first `count` regions of a whole span hold nothing but zeros.
+fn zero_fill(kernel: &FakeKernel, index: usize, count: u64) {
+    let mut state = kernel.state();
+    let regions = &mut state.processes.get_mut(&PID).unwrap().regions;
+    let from = span(index).start();
+    for (_, region) in regions.range_mut(from..from + count * HUGE_PAGE_SIZE) {
+        region.zero_filled = 512;
+    }
+}
+
+#[test]
+fn a_span_gives_back_its_zero_filled_huge_pages() {
+    let kernel = FakeKernel::new();
+    let (mut machine, process) = machine(&kernel, sees_all(&kernel));
+    assert!(machine.observe().unwrap().free_zero);
+    act(&mut machine, ActionKind::PromoteGiant, process, 0);
+    let mut free_zero = |index| act(&mut machine, ActionKind::FreeZero, process, index);
+    assert_eq!(free_zero(0), Outcome::AlreadySo, "nothing is zero-filled");
+    assert_eq!(kernel.state().processes[&PID].giants.len(), 1);
+
+    zero_fill(&kernel, 0, 200);
+    zero_fill(&kernel, 1, 512);
+    let done = |resident_after| Outcome::Done {
+        resident_before: GIANT_PAGE_SIZE,
+        resident_after,
+    };
+    assert_eq!(free_zero(0), done(312 * HUGE_PAGE_SIZE));
+    assert_eq!(free_zero(1), done(0), "of huge pages all the same");
+    assert_eq!(free_zero(0), Outcome::AlreadySo);
+    assert_eq!(
+        free_zero(1),
+        Outcome::Failed(Cause::NotEligible),
+        "no huge page is left"
+    );
+    assert_eq!(
+        free_zero(2),
+        Outcome::Failed(Cause::NotEligible),
+        "half of it is not there"
+    );
+    assert_eq!(sizes(&mut machine), [0, 1536 - 200 - 512, 0]);
+}
+
+#[test]
+fn what_is_in_use_is_not_given_back() {
+    let kernel = FakeKernel::new();
+    let (mut machine, process) = machine(&kernel, sees_all(&kernel));
+    zero_fill(&kernel, 0, 2);
+    let set_busy = |index: u64, busy| {
+        let address = span(0).start() + index * HUGE_PAGE_SIZE;
+        let mut state = kernel.state();
+        let regions = &mut state.processes.get_mut(&PID).unwrap().regions;
+        regions.get_mut(&address).unwrap().busy = busy;
+    };
+    set_busy(0, true);
+    set_busy(1, true);
+    let mut free_zero = || act(&mut machine, ActionKind::FreeZero, process, 0);
+    assert_eq!(free_zero(), Outcome::Failed(Cause::Busy));
+    set_busy(1, false);
+    let one_less = Outcome::Done {
+        resident_before: GIANT_PAGE_SIZE,
+        resident_after: GIANT_PAGE_SIZE - HUGE_PAGE_SIZE,
+    };
+    assert_eq!(free_zero(), one_less, "one of them is free to go");
+    set_busy(0, false);
+    // The program writes there again just then.
+    kernel.state().before_next_advice(|state| {
+        let process = state.processes.get_mut(&PID).unwrap();
+        process.map(span(0).start(), 1);
+    });
+    assert_eq!(free_zero(), Outcome::Failed(Cause::Busy));
+    kernel.state().processes.clear();
+    assert_eq!(free_zero(), Outcome::Failed(Cause::Gone));
+}
+
+#[test]
+fn a_kernel_that_cannot_give_back_is_not_asked() {
+    let kernel = FakeKernel::new();
+    let process = huge_process(&kernel);
+    let device = FakeDevice::new(kernel.clone(), PID).without_free_zero();
+    let giant_pages = GiantPages::with_device(Box::new(device)).unwrap();
+    assert!(giant_pages.needs_free_zero().is_err());
+    let host = host(Arc::new(kernel.clone()), sees_all(&kernel)).with_giant_pages(giant_pages);
+    let mut machine = LinuxMachine::new(Arc::new(host), MachineOptions::default());
+    machine.set_targets(vec![process]);
+    let observation = machine.observe().unwrap();
+    assert!(observation.giant_pages && !observation.free_zero);
+    zero_fill(&kernel, 0, 1);
+    let outcome = act(&mut machine, ActionKind::FreeZero, process, 0);
+    assert_eq!(outcome, Outcome::Failed(Cause::NotEligible));
+}
+
 #[test]
 fn a_region_of_a_giant_page_is_demoted_alone() {
     let kernel = FakeKernel::new();
@@ -256,7 +347,11 @@ fn without_giant_pages_nothing_is_tried() {
     let mut machine = LinuxMachine::new(Arc::new(host), MachineOptions::default());
     machine.set_targets(vec![process]);
     assert!(!machine.observe().unwrap().giant_pages);
-    for kind in [ActionKind::PromoteGiant, ActionKind::DemoteGiant] {
+    for kind in [
+        ActionKind::PromoteGiant,
+        ActionKind::DemoteGiant,
+        ActionKind::FreeZero,
+    ] {
         let outcome = act(&mut machine, kind, process, 0);
         assert_eq!(outcome, Outcome::Failed(Cause::NotEligible));
     }

@@ -90,7 +90,7 @@ pub(crate) enum Command {
     Promote(Act),
     /// Demote huge pages of a process by hand, and verify
     #[command(after_help = RANGE_EXAMPLE)]
-    Demote(Act),
+    Demote(Demote),
     /// Show physical memory: free lists, fragmentation per order, and a map of its blocks
     #[command(after_help = EXIT_CODES)]
     Frag(Frag),
@@ -230,6 +230,17 @@ pub(crate) struct Scan {
     /// Show every region instead of areas of like ones
     #[arg(long, short, conflicts_with = "json")]
     pub(crate) verbose: bool,
+}
+
+/// `mega demote`
+#[derive(Debug, Args)]
+pub(crate) struct Demote {
+    #[command(flatten)]
+    pub(crate) act: Act,
+    /// Demote nothing, but give back those huge pages that hold only zeros, in each whole 1 GiB of the range. A giant page
+    /// is demoted where it holds some (needs the patched kernel and the kernel module)
+    #[arg(long, conflicts_with = "page_size")]
+    pub(crate) zero_filled: bool,
 }
 
 /// `mega promote`, `mega demote`

@@ -8,11 +8,13 @@
 
 mod live;
 
+use std::process::Child;
 use std::time::{Duration, Instant};
 
 use live::{
     HUGE_PAGE, WHOLE_CORE, area, finish, json, mega, mega_run, number, run, start, text, workload,
 };
+use mega_lab::mapping::{Area, HUGE_PAGE as HUGE_PAGE_BYTES};
 use mega_lab::resident;
 use mega_lab::workload::report::{AreaReport, Ready};
 use serde_json::Value;
@@ -21,6 +23,7 @@ const GIANT_PAGE: u64 = 1 << 30;
 /// Wherever it begins, a program of this size has a whole span.
 const ONE_SPAN: &str = "--size=2046MiB";
 const BYTES: u64 = 2046 << 20;
+const WORDS_PER_HUGE_PAGE: usize = HUGE_PAGE_BYTES / 8;
 /// How long a manager is waited for.
 const LONG: Duration = Duration::from_secs(900);
 /// How often an action on pages that are busy is tried.
@@ -34,18 +37,24 @@ fn spans(area: &AreaReport) -> u64 {
 
 /// `mega promote` or `demote` of the spans in an area, until none is busy; counts of all tries together.
 fn act(action: &str, ready: &Ready, area: &AreaReport) -> Value {
-    let range = format!("{:#x}+{}", area.start, area.bytes);
-    let (mut done, mut copied) = (0, 0);
+    by_hand(action, "--page-size=1G", ready.pid, area.start, area.bytes)
+}
+
+/// The same with any option, and any memory.
+fn by_hand(action: &str, option: &str, pid: u32, start: u64, bytes: u64) -> Value {
+    let range = format!("{start:#x}+{bytes}");
+    let mut sums = ["done", "copied", "resident_before", "resident_after"].map(|name| (name, 0));
     for _ in 0..TRIES {
-        let pid = ready.pid.to_string();
-        let output = run(mega().args([action, &pid, &range, "--page-size=1G", "--json"]));
+        let output = run(mega().args([action, &pid.to_string(), &range, option, "--json"]));
         let mut report: Value = serde_json::from_slice(&output.stdout)
             .unwrap_or_else(|_| panic!("{action}: {}", text(&output.stderr)));
-        done += number(&report, "done");
-        copied += number(&report, "copied");
+        for (name, sum) in &mut sums {
+            *sum += number(&report, name);
+        }
         if output.status.success() {
-            report["done"] = done.into();
-            report["copied"] = copied.into();
+            for (name, sum) in sums {
+                report[name] = sum.into();
+            }
             return report;
         }
         let mut causes = report["failures"].as_object().expect("causes").keys();
@@ -142,6 +151,130 @@ fn a_span_is_promoted_seen_and_demoted_by_hand() {
         "{after:?}"
     );
     // It checks its data.
+    finish(target);
+}
+
+/// Of every four huge pages of it one holds something, the others a zero that was written.
+fn sparse_area() -> Area {
+    let mut area = Area::map(BYTES.try_into().expect("it fits")).expect("memory");
+    area.advise_huge().expect("huge pages");
+    for (index, page) in area.words_mut().chunks_mut(WORDS_PER_HUGE_PAGE).enumerate() {
+        page[0] = value_of(index);
+    }
+    area
+}
+
+fn value_of(index: usize) -> u64 {
+    match index % 4 {
+        0 => index as u64 + 1,
+        _ => 0,
+    }
+}
+
+/// That it holds what it did.
+fn check_sparse(area: &Area) {
+    for (index, page) in area.words().chunks(WORDS_PER_HUGE_PAGE).enumerate() {
+        assert_eq!(page[0], value_of(index), "the first word of page {index}");
+        assert!(page[1..].iter().all(|word| *word == 0), "page {index}");
+    }
+}
+
+/// Has the spans of this test's own area promoted; returns how many there are.
+fn promote_own(area: &Area) -> u64 {
+    let (start, bytes) = (area.start(), area.bytes() as u64);
+    let whole = (start + bytes - start.next_multiple_of(GIANT_PAGE)) / GIANT_PAGE;
+    let own = std::process::id();
+    let report = by_hand("promote", "--page-size=1G", own, start, bytes);
+    assert_eq!(number(&report, "done"), whole, "{report}");
+    assert_eq!(giant_bytes(own), whole * GIANT_PAGE);
+    whole
+}
+
+#[test]
+#[ignore = "needs the patched kernel and the module: kernel/vm/trident-live"]
+fn spans_give_back_what_was_never_used() {
+    // This program is the target: it knows best which of its memory holds what.
+    let area = sparse_area();
+    let whole = promote_own(&area);
+    let (pid, start, bytes) = (std::process::id(), area.start(), area.bytes() as u64);
+    let before = resident::of(pid).expect("its memory");
+
+    let range = format!("{start:#x}+{bytes}");
+    let report = json(mega().args(["demote", &pid.to_string(), &range]).args([
+        "--zero-filled",
+        "--dry-run",
+        "--json",
+    ]));
+    assert_eq!(number(&report, "not_tried"), whole, "{report}");
+    assert_eq!(giant_bytes(pid), whole * GIANT_PAGE);
+
+    let report = by_hand("demote", "--zero-filled", pid, start, bytes);
+    let kept = whole * GIANT_PAGE / 4;
+    assert_eq!(number(&report, "done"), whole, "{report}");
+    assert_eq!(number(&report, "resident_before"), whole * GIANT_PAGE);
+    assert_eq!(number(&report, "resident_after"), kept, "{report}");
+    let after = resident::of(pid).expect("its memory");
+    assert_eq!(after.giant_bytes, 0);
+    let given_back = before.huge_bytes - after.huge_bytes;
+    assert_eq!(given_back, whole * GIANT_PAGE - kept);
+    let again = by_hand("demote", "--zero-filled", pid, start, bytes);
+    assert_eq!(number(&again, "already_so"), whole, "{again}");
+    check_sparse(&area);
+}
+
+/// A daemon, ended with the test.
+struct Daemon(Child);
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+#[ignore = "needs the patched kernel and the module: kernel/vm/trident-live"]
+fn adaptive_gives_back_before_it_breaks_up() {
+    let area = sparse_area();
+    let whole = promote_own(&area);
+    let config = tempfile::NamedTempFile::new().expect("a file");
+    // Memory counts as short as long as not all of it is available.
+    let select = format!(
+        "[defaults]\ninterval = \"1s\"\ncpu_budget = \"100%\"\n[[select]]\nname = \"this\"\nexecutable = \"{}\"\n\
+         parameters = {{ pressure_start = 1.0, pressure_stop = 1.0 }}\n",
+        std::env::current_exe().expect("a program").display()
+    );
+    std::fs::write(config.path(), select).expect("written");
+    let daemon = mega()
+        .args(["daemon", "--config"])
+        .arg(config.path())
+        .spawn();
+    let _daemon = Daemon(daemon.expect("mega starts"));
+    let group = until_group_counts("freed_zero", whole);
+    let actions = &group["actions"];
+    assert_eq!(number(actions, "demoted_giant"), 0, "{group}");
+    let least = whole * GIANT_PAGE / 4 * 3;
+    assert!(number(actions, "bytes_given_back") >= least, "{group}");
+    assert_eq!(giant_bytes(std::process::id()), 0);
+    check_sparse(&area);
+}
+
+#[test]
+#[ignore = "needs the patched kernel and the module: kernel/vm/trident-live"]
+fn a_span_in_use_stays_giant_when_it_is_searched() {
+    let (target, ready) = start(&mut workload(&["random", ONE_SPAN, "--until-eof"]));
+    let random = area(&ready, "random");
+    let whole = spans(random);
+    act("promote", &ready, random);
+    let report = by_hand(
+        "demote",
+        "--zero-filled",
+        ready.pid,
+        random.start,
+        random.bytes,
+    );
+    assert_eq!(number(&report, "already_so"), whole, "{report}");
+    assert_eq!(giant_bytes(ready.pid), whole * GIANT_PAGE);
     finish(target);
 }
 

@@ -345,7 +345,7 @@ fn the_report_has_every_field_that_is_documented() {
     );
     assert_eq!(
         keys(&group["actions"]),
-        "already_so backed_off bloat_bytes_added bytes_copied bytes_given_back deferred_by_budget demoted demoted_giant failures inspected promoted promoted_giant steps would_demote would_demote_giant would_promote would_promote_giant"
+        "already_so backed_off bloat_bytes_added bytes_copied bytes_given_back deferred_by_budget demoted demoted_giant failures freed_zero inspected promoted promoted_giant steps would_demote would_demote_giant would_free_zero would_promote would_promote_giant"
     );
     assert!(group["actions"]["steps"].as_u64() >= Some(2), "{group}");
 }

@@ -304,6 +304,23 @@ static void gives_back(uint64_t *state)
 	usleep(next(state) % 5000);
 }
 
+/* What is zero-filled is given back, be it giant at that moment or not; then there is something to be given back again. */
+static void searches(uint64_t *state)
+{
+	char *region = span + EXPENDABLE * HUGE;
+	int self = pidfd_of(getpid());
+	struct mega_free_zero request = free_zero_request(self, span);
+
+	if (ioctl(device, MEGA_IOC_FREE_ZERO, &request))
+		tap_bail("FREE_ZERO");
+	close(self);
+	if (next(state) % 2) {
+		madvise(region, HUGE, MADV_DONTNEED);
+		*(volatile char *)region = 0;
+	}
+	usleep(next(state) % 5000);
+}
+
 static void locks(uint64_t *state)
 {
 	char *page = span + next(state) % SPAN_PAGES * PAGE;
@@ -359,6 +376,7 @@ int main(int arguments, char **argument)
 	against("reads and writes by others", touch, writes_remotely);
 	against("reclaim", touch, pages_out);
 	against("giving back", touch, gives_back);
+	against("searching for zeroes", touch, searches);
 	against("locking", touch, locks);
 	against("compaction", touch, compacts);
 	if (two_nodes())

@@ -20,6 +20,8 @@ pub struct Totals {
     pub promoted_giant: u64,
     /// Giant pages demoted to huge pages, each verified.
     pub demoted_giant: u64,
+    /// Spans of which zero-filled huge pages were given back, each verified.
+    pub freed_zero: u64,
     /// Actions whose region was as wanted before anything was done.
     pub already_so: u64,
     /// Failed actions.
@@ -34,9 +36,11 @@ pub struct Totals {
     pub would_promote_giant: u64,
     /// Demotions of giant pages that a dry run left out, each span once.
     pub would_demote_giant: u64,
+    /// Spans that a dry run did not search for zero-filled huge pages, each once.
+    pub would_free_zero: u64,
     /// Bytes that promotions copied: what was resident before; for a giant page what had to be moved.
     pub bytes_copied: u64,
-    /// Bytes that demotions gave back.
+    /// Bytes that demotions gave back, and searches for zero-filled huge pages.
     pub bytes_given_back: u64,
     /// Bytes that promotions added to what is resident.
     pub bloat_bytes_added: u64,
@@ -59,6 +63,8 @@ pub struct Failures {
     pub promote_giant: BTreeMap<Cause, u64>,
     /// Failed demotions of giant pages.
     pub demote_giant: BTreeMap<Cause, u64>,
+    /// Spans that kept all their zero-filled huge pages.
+    pub free_zero: BTreeMap<Cause, u64>,
 }
 
 impl Failures {
@@ -70,8 +76,9 @@ impl Failures {
             demote,
             promote_giant,
             demote_giant,
+            free_zero,
         } = self;
-        let kinds = [promote, demote, promote_giant, demote_giant];
+        let kinds = [promote, demote, promote_giant, demote_giant, free_zero];
         kinds.into_iter().flat_map(BTreeMap::values).sum()
     }
 
@@ -81,6 +88,7 @@ impl Failures {
             ActionKind::Demote => &mut self.demote,
             ActionKind::PromoteGiant => &mut self.promote_giant,
             ActionKind::DemoteGiant => &mut self.demote_giant,
+            ActionKind::FreeZero => &mut self.free_zero,
         }
     }
 }
@@ -117,6 +125,7 @@ impl Totals {
             ActionKind::Demote => &mut self.demoted,
             ActionKind::PromoteGiant => &mut self.promoted_giant,
             ActionKind::DemoteGiant => &mut self.demoted_giant,
+            ActionKind::FreeZero => &mut self.freed_zero,
         }
     }
 
@@ -126,6 +135,7 @@ impl Totals {
             ActionKind::Demote => &mut self.would_demote,
             ActionKind::PromoteGiant => &mut self.would_promote_giant,
             ActionKind::DemoteGiant => &mut self.would_demote_giant,
+            ActionKind::FreeZero => &mut self.would_free_zero,
         }
     }
 }
@@ -139,6 +149,7 @@ impl AddAssign<&Totals> for Totals {
             demoted,
             promoted_giant,
             demoted_giant,
+            freed_zero,
             already_so,
             failures,
             unreported,
@@ -146,6 +157,7 @@ impl AddAssign<&Totals> for Totals {
             would_demote,
             would_promote_giant,
             would_demote_giant,
+            would_free_zero,
             bytes_copied,
             bytes_given_back,
             bloat_bytes_added,
@@ -158,6 +170,7 @@ impl AddAssign<&Totals> for Totals {
         self.demoted += demoted;
         self.promoted_giant += promoted_giant;
         self.demoted_giant += demoted_giant;
+        self.freed_zero += freed_zero;
         self.already_so += already_so;
         self.failures += failures;
         self.unreported += unreported;
@@ -165,6 +178,7 @@ impl AddAssign<&Totals> for Totals {
         self.would_demote += would_demote;
         self.would_promote_giant += would_promote_giant;
         self.would_demote_giant += would_demote_giant;
+        self.would_free_zero += would_free_zero;
         self.bytes_copied += bytes_copied;
         self.bytes_given_back += bytes_given_back;
         self.bloat_bytes_added += bloat_bytes_added;
@@ -181,12 +195,14 @@ impl AddAssign<&Failures> for Failures {
             demote,
             promote_giant,
             demote_giant,
+            free_zero,
         } = other;
         for (sum, more) in [
             (&mut self.promote, promote),
             (&mut self.demote, demote),
             (&mut self.promote_giant, promote_giant),
             (&mut self.demote_giant, demote_giant),
+            (&mut self.free_zero, free_zero),
         ] {
             for (cause, count) in more {
                 *sum.entry(*cause).or_default() += count;
@@ -256,6 +272,19 @@ mod tests {
     }
 
     #[test]
+    fn what_is_given_back_of_spans_is_counted() {
+        let mut totals = Totals::default();
+        totals.record(ActionKind::FreeZero, done(9000, 2000));
+        totals.record(ActionKind::FreeZero, Outcome::AlreadySo);
+        totals.record(ActionKind::FreeZero, Outcome::Failed(Cause::Busy));
+        totals.record(ActionKind::FreeZero, Outcome::NotTried);
+        totals += &totals.clone();
+        assert_eq!((totals.freed_zero, totals.would_free_zero), (2, 2));
+        assert_eq!((totals.bytes_given_back, totals.already_so), (14000, 2));
+        assert_eq!(totals.failures.free_zero[&Cause::Busy], 2);
+    }
+
+    #[test]
     fn the_json_names_the_causes() {
         let mut totals = Totals::default();
         totals.record(ActionKind::Promote, Outcome::Failed(Cause::NoMemory));
@@ -264,7 +293,8 @@ mod tests {
         assert_eq!(
             json["failures"],
             serde_json::json!({
-                "promote": {"no_memory": 2}, "demote": {}, "promote_giant": {}, "demote_giant": {}
+                "promote": {"no_memory": 2}, "demote": {}, "promote_giant": {}, "demote_giant": {},
+                "free_zero": {}
             })
         );
         assert_eq!(json["promoted"], 0);

@@ -18,6 +18,8 @@ pub struct Would {
     pub promotions_giant: u64,
     /// Giant pages it would demote to huge pages.
     pub demotions_giant: u64,
+    /// Spans it would search for zero-filled huge pages.
+    pub free_zero: u64,
     /// Bytes that the promotions to huge pages would copy. What those to giant pages copy depends on where
     /// the huge pages lie, which is not known.
     pub bytes_copied: u64,
@@ -52,6 +54,7 @@ pub fn would(mut policy: Box<dyn Policy>, observation: &Observation) -> Would {
             }
             ActionKind::PromoteGiant => would.promotions_giant += 1,
             ActionKind::DemoteGiant => would.demotions_giant += 1,
+            ActionKind::FreeZero => would.free_zero += 1,
         }
     }
     would

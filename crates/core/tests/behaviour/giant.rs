@@ -10,7 +10,7 @@ use mega_core::{
 
 use crate::observations::{
     GIB, PLENTY, base, decides, demote, giant, huge, observation, of_span, policy, seen, target,
-    with_giant_pages,
+    with_free_zero, with_giant_pages,
 };
 use crate::tiny_machine::{TinyMachine, Truth};
 
@@ -121,6 +121,57 @@ fn a_cold_giant_page_is_broken_up_before_what_is_in_it() {
             .collect(),
     );
     assert_eq!(policy.decide(&counted), [demote(1, 3), demote(1, 40)]);
+}
+
+#[test]
+fn a_cold_giant_page_is_searched_once_before_it_is_broken_up() {
+    let short = MemoryObservation {
+        available: PLENTY.total / 20,
+        ..PLENTY
+    };
+    let giants = |hot| {
+        let regions = (0..512).map(|index| giant(index, hot, None)).collect();
+        with_free_zero(observation(short, &[(1, regions)]))
+    };
+    let search = of_span(ActionKind::FreeZero, 1, 0);
+    let break_up = of_span(ActionKind::DemoteGiant, 1, 0);
+    for outcome in [Outcome::AlreadySo, Outcome::Failed(Cause::Busy)] {
+        let mut policy = adaptive();
+        assert_eq!(decides(&mut *policy, &giants(false), SETTLED), [search]);
+        assert_eq!(
+            policy.decide(&giants(false)),
+            [search],
+            "again while nobody says what came of it"
+        );
+        policy.learn(&search, outcome);
+        assert_eq!(policy.decide(&giants(false)), [break_up]);
+        // In use again it may have been written to since.
+        policy.decide(&giants(true));
+        assert_eq!(decides(&mut *policy, &giants(false), SETTLED), [search]);
+    }
+    let mut policy = adaptive();
+    assert_eq!(decides(&mut *policy, &giants(false), SETTLED), [search]);
+    policy.learn(&search, Outcome::NotTried);
+    assert_eq!(policy.decide(&giants(false)), [search], "a dry run");
+}
+
+#[test]
+fn spans_are_searched_one_at_a_time() {
+    let mut machine = machine(3);
+    machine.free_zero = true;
+    machine.giants = (0..3).map(|span| target(1, span * 512)).collect();
+    machine.total = 3 * GIANT_PAGE_SIZE;
+    for truth in machine.regions.values_mut() {
+        truth.used = 0;
+    }
+    let mut engine = Engine::new(adaptive(), Budgets::default(), INTERVAL);
+    run(&mut engine, &mut machine, SETTLED);
+    let kinds: Vec<Vec<_>> = machine
+        .batches
+        .iter()
+        .map(|batch| batch.iter().map(|action| action.kind).collect())
+        .collect();
+    assert_eq!(kinds, vec![vec![ActionKind::FreeZero]; 3]);
 }
 
 #[test]

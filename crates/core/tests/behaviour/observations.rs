@@ -76,6 +76,7 @@ pub(crate) fn observation(
         processes,
         memory,
         giant_pages: false,
+        free_zero: false,
     }
 }
 
@@ -84,6 +85,14 @@ pub(crate) fn with_giant_pages(observation: Observation) -> Observation {
     Observation {
         giant_pages: true,
         ..observation
+    }
+}
+
+/// The same on one that gives back the zero-filled huge pages of spans too.
+pub(crate) fn with_free_zero(observation: Observation) -> Observation {
+    Observation {
+        free_zero: true,
+        ..with_giant_pages(observation)
     }
 }
 

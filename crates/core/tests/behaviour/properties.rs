@@ -7,7 +7,7 @@ use mega_core::engine::{Budgets, Engine, would};
 use mega_core::policy::{Parameters, build, registry};
 use mega_core::{
     ActionKind, Cause, GIANT_PAGE_SIZE, HUGE_PAGE_SIZE, Machine, MemoryObservation, Observation,
-    Outcome, PageSize, ProcessObservation, RegionObservation, RegionRef,
+    Outcome, PageSize, ProcessObservation, RegionObservation, RegionRef, Span,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -121,14 +121,19 @@ fn nonsense() -> impl Strategy<Value = Observation> {
             contiguity,
         },
     );
-    (vec(any_process, 0..6), any_memory, any::<bool>()).prop_map(
-        |(processes, memory, giant_pages)| Observation {
+    (
+        vec(any_process, 0..6),
+        any_memory,
+        any::<bool>(),
+        any::<bool>(),
+    )
+        .prop_map(|(processes, memory, giant_pages, free_zero)| Observation {
             interval: Duration::from_secs(5),
             processes,
             memory,
             giant_pages,
-        },
-    )
+            free_zero,
+        })
 }
 
 /// A machine that reports what it is told to, and answers every action with too few or too many outcomes.
@@ -292,6 +297,66 @@ proptest! {
             let observation = Observation { giant_pages: false, ..observation };
             let asks = policy.decide(&observation).iter().any(|action| action.kind == ActionKind::PromoteGiant);
             prop_assert!(!asks);
+        }
+    }
+
+    /// Where the machine cannot give back zero-filled huge pages of spans nobody asks for it; who asks, asks for whole
+    /// spans.
+    #[test]
+    fn only_where_it_can_the_machine_is_asked_to_give_back(name in any_policy(), seen in vec(nonsense(), 1..6)) {
+        let mut policy = build(name, &Parameters::new()).unwrap();
+        for observation in seen {
+            for action in policy.decide(&observation) {
+                if action.kind == ActionKind::FreeZero {
+                    prop_assert!(observation.free_zero);
+                    prop_assert_eq!(Span::of(action.target.region).first_region(), action.target.region);
+                }
+            }
+        }
+    }
+
+    /// While memory is short, all that is zero-filled in cold giant pages is given back, and those that hold nothing
+    /// zero-filled are the only ones that are demoted.
+    #[test]
+    fn giant_pages_give_back_before_they_are_demoted(spans in vec((any::<bool>(), 0..=512_usize), 1..4)) {
+        let regions = (0..).zip(&spans).flat_map(|(span, (hot, zeros))| {
+            (0..512).map(move |index| {
+                let filled = if (index as usize) < *zeros { 0 } else { 512 };
+                (target(1, span * 512 + index), Truth::huge(filled, u16::from(*hot)))
+            })
+        });
+        let mut machine = TinyMachine::new(regions);
+        machine.giant_pages = true;
+        machine.free_zero = true;
+        machine.giants = (0..).zip(&spans).map(|(span, _)| target(1, span * 512)).collect();
+        machine.total = machine.regions.len() as u64 * HUGE_PAGE_SIZE;
+        machine.costs.act = 1e-4;
+        let mut engine = engine("adaptive", Budgets { cpu_share: 1.0, ..Budgets::default() }, Duration::from_secs(5));
+        for _ in 0..4 {
+            let report = engine.step(&mut machine).unwrap();
+            machine.clock += report.next_interval;
+        }
+        let cold = || (0..).zip(&spans).filter(|(_, (hot, _))| !hot);
+        let freed: usize = cold().map(|(_, (_, zeros))| zeros).sum();
+        prop_assert_eq!(engine.totals().bytes_given_back, freed as u64 * HUGE_PAGE_SIZE);
+        let tried = |kind| -> Vec<_> {
+            machine.log.iter().filter(|(_, action, _)| action.kind == kind).map(|(_, action, _)| action.target).collect()
+        };
+        let expected: Vec<_> = cold().map(|(span, _): (u64, _)| target(1, span * 512)).collect();
+        prop_assert_eq!(tried(ActionKind::FreeZero), expected);
+        prop_assert_eq!(tried(ActionKind::DemoteGiant), vec![]);
+        for _ in 0..4 {
+            let report = engine.step(&mut machine).unwrap();
+            machine.clock += report.next_interval;
+        }
+        for (_, action, _) in &machine.log {
+            let (hot, zeros) = spans[(action.target.region.start() / GIANT_PAGE_SIZE) as usize];
+            let is_expected = match action.kind {
+                ActionKind::FreeZero => !hot,
+                ActionKind::DemoteGiant => !hot && zeros == 0,
+                _ => false,
+            };
+            prop_assert!(is_expected, "{action:?}");
         }
     }
 

@@ -60,6 +60,8 @@ pub(crate) struct TinyMachine {
     pub(crate) free_blocks: u64,
     /// Whether it has giant pages.
     pub(crate) giant_pages: bool,
+    /// Whether it gives back the zero-filled huge pages of spans.
+    pub(crate) free_zero: bool,
     /// Spans that a giant page maps, by their first region.
     pub(crate) giants: BTreeSet<RegionRef>,
     /// Giant pages that can still be made.
@@ -88,6 +90,7 @@ impl TinyMachine {
             others: 0,
             free_blocks: 1 << 15,
             giant_pages: false,
+            free_zero: false,
             giants: BTreeSet::new(),
             free_chunks: 16,
             giant_copies: GIANT_PAGE_SIZE,
@@ -137,6 +140,7 @@ impl TinyMachine {
                     false => Outcome::AlreadySo,
                 };
             }
+            ActionKind::FreeZero => return self.free_zero(action.target),
             // As the kernel has it, a giant page does not survive a change inside.
             ActionKind::Demote => {
                 self.giants.remove(&span_of(action.target));
@@ -196,6 +200,26 @@ impl TinyMachine {
         self.giants.insert(first);
         Outcome::Remapped {
             copied: self.giant_copies,
+        }
+    }
+
+    fn free_zero(&mut self, first: RegionRef) -> Outcome {
+        if !self.free_zero {
+            return Outcome::Failed(Cause::NotEligible);
+        }
+        let in_span = |target: &RegionRef| span_of(*target) == first;
+        let huge = |(target, truth): (&RegionRef, &Truth)| in_span(target) && truth.huge;
+        let before = self.regions.iter().filter(|entry| huge(*entry)).count();
+        self.regions
+            .retain(|target, truth| !(in_span(target) && truth.huge && truth.filled == 0));
+        let after = self.regions.iter().filter(|entry| huge(*entry)).count();
+        if before == after {
+            return Outcome::AlreadySo;
+        }
+        self.giants.remove(&first);
+        Outcome::Done {
+            resident_before: before as u64 * HUGE_PAGE_SIZE,
+            resident_after: after as u64 * HUGE_PAGE_SIZE,
         }
     }
 
@@ -290,6 +314,7 @@ impl Machine for TinyMachine {
             processes,
             memory,
             giant_pages: self.giant_pages,
+            free_zero: self.free_zero,
         })
     }
 

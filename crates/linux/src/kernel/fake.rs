@@ -18,7 +18,7 @@ use mega_core::{
 use super::{Advice, FileHandle, Kernel, PageRange, PagemapScan, ProcessHandle, ThpDisable};
 use crate::physical::device::Device;
 use crate::physical::interface::{
-    self, Block, Compact, Demote, Info, Promote, ScanBlocks, ScanTask,
+    self, Block, Compact, Demote, FreeZero, Info, Promote, ScanBlocks, ScanTask,
 };
 use crate::tracker::{Target, TrackError, Tracker, TrackerKind};
 
@@ -593,10 +593,19 @@ impl FakeDevice {
     pub fn new(kernel: FakeKernel, pid: u32) -> Self {
         let info = Info {
             version: interface::VERSION,
-            features: interface::FEATURE_SCAN_TASK | interface::FEATURE_GIANT,
+            features: interface::FEATURE_SCAN_TASK
+                | interface::FEATURE_GIANT
+                | interface::FEATURE_FREE_ZERO,
             ..Info::default()
         };
         FakeDevice { kernel, pid, info }
+    }
+
+    /// The same on a kernel that cannot give back the zero-filled huge pages of a span.
+    #[must_use]
+    pub fn without_free_zero(mut self) -> Self {
+        self.info.features &= !interface::FEATURE_FREE_ZERO;
+        self
     }
 }
 
@@ -605,7 +614,7 @@ impl Device for FakeDevice {
         &self.info
     }
 
-    /// Of one region: which page maps it.
+    /// Of each region: how much of it is mapped, and by which page.
     fn scan_task(
         &mut self,
         request: &mut ScanTask,
@@ -616,15 +625,14 @@ impl Device for FakeDevice {
             .processes
             .get(&self.pid)
             .ok_or_else(|| errno(libc::ESRCH))?;
-        let region = Region::containing(request.start);
-        request.next = region.end();
-        if let (Some(seen), Some(out)) = (process.regions.get(&region.start()), regions.first_mut())
-        {
-            request.count = 1;
+        request.next = request.start + request.length;
+        let seen = process.regions.range(request.start..request.next);
+        for ((&address, seen), out) in seen.zip(regions) {
+            request.count += 1;
             *out = interface::Region {
-                address: region.start(),
+                address,
                 mapped: seen.mapped,
-                page_shift: match (process.is_giant(region), seen.huge) {
+                page_shift: match (process.is_giant(Region::containing(address)), seen.huge) {
                     (true, _) => 30,
                     (false, true) => 21,
                     (false, false) => 12,
@@ -667,6 +675,34 @@ impl Device for FakeDevice {
             true => interface::DEMOTE_DONE,
             false => interface::DEMOTE_NOT_GIANT,
         };
+        Ok(())
+    }
+
+    fn free_zero(&mut self, request: &mut FreeZero) -> io::Result<()> {
+        let mut state = self.kernel.state();
+        let process = state
+            .processes
+            .get_mut(&self.pid)
+            .ok_or_else(|| errno(libc::ESRCH))?;
+        let span = request.start..request.start + GIANT_PAGE_SIZE;
+        for seen in process.regions.range(span.clone()).map(|(_, seen)| seen) {
+            let is_zero = seen.huge && seen.zero_filled == PAGES_PER_REGION;
+            request.looked += u32::from(seen.huge);
+            request.zero += u32::from(is_zero);
+            request.busy += u32::from(is_zero && seen.busy);
+        }
+        request.freed = request.zero - request.busy;
+        if request.freed > 0 {
+            process.giants.remove(&request.start);
+        }
+        process.regions.retain(|address, seen| {
+            let is_zero = seen.huge && seen.zero_filled == PAGES_PER_REGION;
+            !span.contains(address) || !is_zero || seen.busy
+        });
+        // What the target does in the moment after.
+        if let Some(hook) = state.hooks.pop_front() {
+            hook(&mut state);
+        }
         Ok(())
     }
 }

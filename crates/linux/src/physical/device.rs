@@ -4,7 +4,9 @@ use std::io;
 use std::os::fd::BorrowedFd;
 use std::path::Path;
 
-use super::interface::{self, Block, Compact, Demote, Info, Promote, Region, ScanBlocks, ScanTask};
+use super::interface::{
+    self, Block, Compact, Demote, FreeZero, Info, Promote, Region, ScanBlocks, ScanTask,
+};
 use super::ioctl;
 use crate::Error;
 use crate::kernel::{FileHandle, Kernel};
@@ -43,6 +45,12 @@ pub trait Device: Send {
     /// # Errors
     /// As the header says.
     fn demote(&mut self, request: &mut Demote) -> io::Result<()>;
+
+    /// Gives back the zero-filled huge pages of a span.
+    ///
+    /// # Errors
+    /// As the header says.
+    fn free_zero(&mut self, request: &mut FreeZero) -> io::Result<()>;
 }
 
 /// The module's own device.
@@ -108,6 +116,10 @@ impl Device for LiveDevice {
     }
 
     fn demote(&mut self, request: &mut Demote) -> io::Result<()> {
+        ioctl::plain(self.fd()?, request)
+    }
+
+    fn free_zero(&mut self, request: &mut FreeZero) -> io::Result<()> {
         ioctl::plain(self.fd()?, request)
     }
 }

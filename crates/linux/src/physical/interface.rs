@@ -18,6 +18,9 @@ pub const FEATURE_COMPACT_COUNTS: u64 = 1 << 3;
 /// `MEGA_FEATURE_GIANT`
 pub const FEATURE_GIANT: u64 = 1 << 7;
 
+/// `MEGA_FEATURE_FREE_ZERO`
+pub const FEATURE_FREE_ZERO: u64 = 1 << 8;
+
 /// `MEGA_TASK_CLEAR`
 pub const TASK_CLEAR: u32 = 1 << 0;
 /// `MEGA_REGION_WHOLE`
@@ -248,6 +251,24 @@ pub struct Demote {
     pub reserved: u64,
 }
 
+/// `struct mega_free_zero`
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub struct FreeZero {
+    pub size: u32,
+    pub flags: u32,
+    pub pidfd: i32,
+    pub reserved: u32,
+    pub start: u64,
+    pub looked: u32,
+    pub zero: u32,
+    pub freed: u32,
+    pub busy: u32,
+    pub nanoseconds: u64,
+    pub reserved2: u64,
+}
+
 /// A request with its size filled in and all else 0.
 macro_rules! sized_default {
     ($($name:ident { $($member:ident: $zero:expr),+ }),+ $(,)?) => {$(
@@ -279,6 +300,10 @@ sized_default! {
         nanoseconds: 0, reserved: 0
     },
     Demote { flags: 0, pidfd: -1, stop: 0, start: 0, nanoseconds: 0, reserved: 0 },
+    FreeZero {
+        flags: 0, pidfd: -1, reserved: 0, start: 0, looked: 0, zero: 0, freed: 0, busy: 0, nanoseconds: 0,
+        reserved2: 0
+    },
 }
 
 // SAFETY: repr(C), integers only, and the layout is the header's (compared by a test).
@@ -304,6 +329,10 @@ unsafe impl Request for Promote {
 // SAFETY: as above.
 unsafe impl Request for Demote {
     const NUMBER: u8 = 5;
+}
+// SAFETY: as above.
+unsafe impl Request for FreeZero {
+    const NUMBER: u8 = 6;
 }
 
 #[cfg(test)]
@@ -441,6 +470,21 @@ mod tests {
             nanoseconds,
             reserved
         );
+        structure!(
+            "mega_free_zero",
+            FreeZero,
+            size,
+            flags,
+            pidfd,
+            reserved,
+            start,
+            looked,
+            zero,
+            freed,
+            busy,
+            nanoseconds,
+            reserved2
+        );
         macro_rules! values {
             ($($name:ident),+ $(,)?) => {
                 $(all.push((concat!("MEGA_", stringify!($name)).to_owned(), u64::from($name)));)+
@@ -452,6 +496,7 @@ mod tests {
             FEATURE_COMPACT,
             FEATURE_COMPACT_COUNTS,
             FEATURE_GIANT,
+            FEATURE_FREE_ZERO,
             TASK_CLEAR,
             REGION_WHOLE,
             REGION_HUGETLB,
@@ -493,6 +538,7 @@ mod tests {
         all.push(("MEGA_IOC_COMPACT".to_owned(), request::<Compact>()));
         all.push(("MEGA_IOC_PROMOTE".to_owned(), request::<Promote>()));
         all.push(("MEGA_IOC_DEMOTE".to_owned(), request::<Demote>()));
+        all.push(("MEGA_IOC_FREE_ZERO".to_owned(), request::<FreeZero>()));
         all.push(("MEGA_SPAN_BYTES".to_owned(), mega_core::GIANT_PAGE_SIZE));
         all
     }

@@ -21,6 +21,7 @@ impl Pointerless for super::interface::Info {}
 impl Pointerless for super::interface::Compact {}
 impl Pointerless for super::interface::Promote {}
 impl Pointerless for super::interface::Demote {}
+impl Pointerless for super::interface::FreeZero {}
 
 /// SCAN_TASK into `regions`: sets `regions` and `capacity` of the request, and `maps` to 0.
 pub(super) fn scan_task(

@@ -62,6 +62,10 @@ impl Device for Scripted {
     fn demote(&mut self, _: &mut interface::Demote) -> io::Result<()> {
         Err(io::Error::from_raw_os_error(libc::ENOTTY))
     }
+
+    fn free_zero(&mut self, _: &mut interface::FreeZero) -> io::Result<()> {
+        Err(io::Error::from_raw_os_error(libc::ENOTTY))
+    }
 }
 
 fn target(unit: Unit, first_pfn: u64) -> Target {

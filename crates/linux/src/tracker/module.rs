@@ -157,7 +157,9 @@ mod tests {
 
     use super::*;
     use crate::kernel::ProcessHandle;
-    use crate::physical::interface::{Block, Compact, Demote, Info, Promote, Region, ScanBlocks};
+    use crate::physical::interface::{
+        Block, Compact, Demote, FreeZero, Info, Promote, Region, ScanBlocks,
+    };
 
     /// Answers each SCAN_TASK with what is next: an error number, or the regions and where it stopped.
     struct Scripted {
@@ -200,6 +202,10 @@ mod tests {
         }
 
         fn demote(&mut self, _: &mut Demote) -> io::Result<()> {
+            Err(io::Error::from_raw_os_error(libc::ENOTTY))
+        }
+
+        fn free_zero(&mut self, _: &mut FreeZero) -> io::Result<()> {
             Err(io::Error::from_raw_os_error(libc::ENOTTY))
         }
     }

@@ -11,7 +11,7 @@ use mega_linux::giant::GiantPages;
 use mega_linux::kernel::LiveKernel;
 use mega_linux::{Host, HostOptions, LinuxMachine, MachineOptions, TrackerKind, process};
 
-use crate::cli::{Act, LargePage};
+use crate::cli::{Act, Demote, LargePage};
 use crate::exit::Failure;
 use crate::output;
 use crate::report::{ActionReport, VERSION, causes_in_words};
@@ -29,12 +29,13 @@ pub(super) fn promote(args: &Act) -> Result<ExitCode, Failure> {
     )
 }
 
-pub(super) fn demote(args: &Act) -> Result<ExitCode, Failure> {
+pub(super) fn demote(args: &Demote) -> Result<ExitCode, Failure> {
     run(
-        args,
-        match args.page_size {
-            LargePage::Huge => ActionKind::Demote,
-            LargePage::Giant => ActionKind::DemoteGiant,
+        &args.act,
+        match (args.zero_filled, args.act.page_size) {
+            (true, _) => ActionKind::FreeZero,
+            (false, LargePage::Huge) => ActionKind::Demote,
+            (false, LargePage::Giant) => ActionKind::DemoteGiant,
         },
     )
 }
@@ -47,9 +48,13 @@ fn run(args: &Act, kind: ActionKind) -> Result<ExitCode, Failure> {
         tracker: Some(TrackerKind::Mapped),
     };
     let host = Arc::new(Host::open(options)?);
-    if args.page_size == LargePage::Giant {
+    let of_spans = kind.page_size() == PageSize::Giant;
+    if of_spans {
         // It says what is missing.
-        GiantPages::open(host.kernel().as_ref())?;
+        let giant_pages = GiantPages::open(host.kernel().as_ref())?;
+        if kind == ActionKind::FreeZero {
+            giant_pages.needs_free_zero()?;
+        }
     }
     let mut machine = LinuxMachine::new(
         host,
@@ -59,7 +64,7 @@ fn run(args: &Act, kind: ActionKind) -> Result<ExitCode, Failure> {
     );
     machine.set_targets(vec![process]);
     let mut report = ActionReport::new(VERSION, args.pid, kind);
-    if args.page_size == LargePage::Giant {
+    if of_spans {
         let spans = machine.eligible_spans(process, args.range.clone())?;
         act_on_spans(&mut machine, process, &spans, &mut report);
     } else {
@@ -161,22 +166,29 @@ fn verb(kind: ActionKind) -> &'static str {
     match kind {
         ActionKind::Promote | ActionKind::PromoteGiant => "promoting",
         ActionKind::Demote | ActionKind::DemoteGiant => "demoting",
+        ActionKind::FreeZero => "searching",
+    }
+}
+
+/// In words: what was done, what was so already, what a dry run left out.
+fn results(kind: ActionKind) -> [&'static str; 3] {
+    match kind {
+        ActionKind::Promote => ["promoted", "huge already", "would be promoted"],
+        ActionKind::Demote => ["demoted", "base pages already", "would be demoted"],
+        ActionKind::PromoteGiant => ["promoted", "giant already", "would be promoted"],
+        ActionKind::DemoteGiant => ["demoted", "huge pages already", "would be demoted"],
+        ActionKind::FreeZero => ["relieved", "with nothing to give back", "would be searched"],
     }
 }
 
 fn in_words(report: &ActionReport) -> String {
-    let (done, so) = match report.action {
-        ActionKind::Promote => ("promoted", "huge"),
-        ActionKind::Demote => ("demoted", "base pages"),
-        ActionKind::PromoteGiant => ("promoted", "giant"),
-        ActionKind::DemoteGiant => ("demoted", "huge pages"),
-    };
+    let [done, so_already, would_be] = results(report.action);
     let mut parts = vec![
         format!("{} {done}", report.done),
-        format!("{} {so} already", report.already_so),
+        format!("{} {so_already}", report.already_so),
     ];
     if report.not_tried > 0 {
-        parts.push(format!("{} would be {done} (dry run)", report.not_tried));
+        parts.push(format!("{} {would_be} (dry run)", report.not_tried));
     }
     let failed: u64 = report.failures.values().sum();
     if failed > 0 {
@@ -185,27 +197,31 @@ fn in_words(report: &ActionReport) -> String {
             causes_in_words(&report.failures)
         ));
     }
-    let is_giant = report.action.page_size() == PageSize::Giant;
+    let places = match report.action.page_size() {
+        PageSize::Giant => "spans",
+        PageSize::Base | PageSize::Huge => "regions",
+    };
     let mut text = format!(
-        "process {}: {} {}: {}\n",
+        "process {}: {} {places}: {}\n",
         report.pid,
         report.regions,
-        if is_giant { "spans" } else { "regions" },
         parts.join(", ")
     );
-    if report.done > 0 && report.action == ActionKind::PromoteGiant {
-        text += &format!(
+    if report.done == 0 {
+        return text;
+    }
+    text += &match report.action {
+        ActionKind::PromoteGiant => format!(
             "copied for the {done} spans: {}\n",
             bytes::format(report.copied)
-        );
-    }
-    if report.done > 0 && !is_giant {
-        text += &format!(
-            "resident in the {done} regions: {} before, {} after\n",
+        ),
+        ActionKind::DemoteGiant => String::new(),
+        ActionKind::Promote | ActionKind::Demote | ActionKind::FreeZero => format!(
+            "resident in the {done} {places}: {} before, {} after\n",
             bytes::format(report.resident_before),
             bytes::format(report.resident_after)
-        );
-    }
+        ),
+    };
     text
 }
 
@@ -227,6 +243,22 @@ mod tests {
             "process 7: 3 regions: 1 promoted, 0 huge already, 1 would be promoted (dry run), 1 failed (1 no memory)\nresident in the promoted regions: 4 KiB before, 2 MiB after\n"
         );
     }
+
+    #[test]
+    fn spans_are_told_with_what_they_gave_back() {
+        let mut report = ActionReport::new(VERSION, 7, ActionKind::FreeZero);
+        report.record(Outcome::Done {
+            resident_before: 1 << 30,
+            resident_after: 600 << 20,
+        });
+        report.record(Outcome::AlreadySo);
+        report.record(Outcome::NotTried);
+        assert_eq!(
+            in_words(&report),
+            "process 7: 3 spans: 1 relieved, 1 with nothing to give back, 1 would be searched (dry run)\nresident in the relieved spans: 1 GiB before, 600 MiB after\n"
+        );
+    }
+
     #[test]
     fn spans_are_told_with_what_was_copied() {
         let mut report = ActionReport::new(VERSION, 7, ActionKind::PromoteGiant);

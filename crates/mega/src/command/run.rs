@@ -210,10 +210,15 @@ fn summary(state: &ManagerStatus) -> String {
             "dry run: would have promoted {} and demoted {}",
             actions.would_promote, actions.would_demote
         ));
-        if actions.would_promote_giant + actions.would_demote_giant > 0 {
+        let giant = [
+            actions.would_promote_giant,
+            actions.would_demote_giant,
+            actions.would_free_zero,
+        ];
+        if giant.iter().any(|&spans| spans > 0) {
+            let [promoted, demoted, searched] = giant;
             lines.push(format!(
-                "dry run: would have promoted {} spans to giant pages and demoted {}",
-                actions.would_promote_giant, actions.would_demote_giant
+                "dry run: would have promoted {promoted} spans to giant pages, demoted {demoted} and searched {searched} for zero-filled huge pages"
             ));
         }
     }

@@ -235,9 +235,9 @@ fn would_in_words(would: &BTreeMap<String, Would>) -> String {
     let mut headings = vec!["policy", "promotions", "demotions", "copied", "given back"];
     let any_giant = would
         .values()
-        .any(|would| would.promotions_giant + would.demotions_giant > 0);
+        .any(|would| would.promotions_giant + would.demotions_giant + would.free_zero > 0);
     if any_giant {
-        headings.extend(["to giant pages", "from giant pages"]);
+        headings.extend(["to giant pages", "from giant pages", "searched"]);
     }
     let mut table = Table::new(&headings);
     for (policy, would) in would {
@@ -251,6 +251,7 @@ fn would_in_words(would: &BTreeMap<String, Would>) -> String {
         if any_giant {
             row.push(would.promotions_giant.to_string());
             row.push(would.demotions_giant.to_string());
+            row.push(would.free_zero.to_string());
         }
         table.row(row);
     }
@@ -277,7 +278,7 @@ mod tests {
         let text = would_in_words(&would);
         let heading = text.lines().nth(2).expect("a heading");
         assert!(
-            heading.ends_with("to giant pages  from giant pages"),
+            heading.ends_with("to giant pages  from giant pages  searched"),
             "{text}"
         );
         let last: Vec<&str> = text

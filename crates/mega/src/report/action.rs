@@ -12,7 +12,7 @@ use super::cause_name;
 pub(crate) struct ActionReport {
     pub(crate) version: u32,
     pub(crate) pid: u32,
-    /// `promote` or `demote`; `promote_giant` or `demote_giant` of spans.
+    /// `promote` or `demote`; `promote_giant`, `demote_giant` or `free_zero` of spans.
     pub(crate) action: ActionKind,
     /// Regions that were asked for, or spans.
     pub(crate) regions: u64,
@@ -23,7 +23,7 @@ pub(crate) struct ActionReport {
     pub(crate) failures: BTreeMap<String, u64>,
     /// Left alone by a dry run.
     pub(crate) not_tried: u64,
-    /// Bytes resident in the changed regions before.
+    /// Bytes resident in the changed regions, or in spans that gave something back, before.
     pub(crate) resident_before: u64,
     /// And after.
     pub(crate) resident_after: u64,

@@ -120,6 +120,9 @@ pub(crate) struct Actions {
     /// Giant pages demoted to huge pages.
     #[serde(default)]
     pub(crate) demoted_giant: u64,
+    /// Spans of which zero-filled huge pages were given back.
+    #[serde(default)]
+    pub(crate) freed_zero: u64,
     pub(crate) already_so: u64,
     pub(crate) failures: Failures,
     /// Promotions that a dry run left out.
@@ -131,6 +134,9 @@ pub(crate) struct Actions {
     pub(crate) would_promote_giant: u64,
     #[serde(default)]
     pub(crate) would_demote_giant: u64,
+    /// Spans that a dry run did not search for zero-filled huge pages.
+    #[serde(default)]
+    pub(crate) would_free_zero: u64,
     pub(crate) bytes_copied: u64,
     pub(crate) bytes_given_back: u64,
     /// Bytes that promotions added to what is resident.
@@ -146,11 +152,11 @@ pub(crate) struct Actions {
 impl Actions {
     /// What was done with giant pages; `None` where nothing was.
     pub(crate) fn giant_in_words(&self) -> Option<String> {
-        let any = self.promoted_giant + self.demoted_giant > 0;
+        let any = self.promoted_giant + self.demoted_giant + self.freed_zero > 0;
         any.then(|| {
             format!(
-                "{} spans promoted to giant pages, {} demoted",
-                self.promoted_giant, self.demoted_giant
+                "{} spans promoted to giant pages, {} demoted, {} relieved of zero-filled huge pages",
+                self.promoted_giant, self.demoted_giant, self.freed_zero
             )
         })
     }
@@ -165,16 +171,19 @@ pub(crate) struct Failures {
     pub(crate) promote_giant: BTreeMap<String, u64>,
     #[serde(default)]
     pub(crate) demote_giant: BTreeMap<String, u64>,
+    #[serde(default)]
+    pub(crate) free_zero: BTreeMap<String, u64>,
 }
 
 impl Failures {
     /// Each kind of action in words, with its failures by cause.
-    pub(crate) fn by_kind(&self) -> [(&'static str, &BTreeMap<String, u64>); 4] {
+    pub(crate) fn by_kind(&self) -> [(&'static str, &BTreeMap<String, u64>); 5] {
         [
             ("promotions", &self.promote),
             ("demotions", &self.demote),
             ("promotions to giant pages", &self.promote_giant),
             ("demotions of giant pages", &self.demote_giant),
+            ("searches for zero-filled huge pages", &self.free_zero),
         ]
     }
 }
@@ -193,17 +202,20 @@ impl From<&Totals> for Actions {
             demoted: totals.demoted,
             promoted_giant: totals.promoted_giant,
             demoted_giant: totals.demoted_giant,
+            freed_zero: totals.freed_zero,
             already_so: totals.already_so,
             failures: Failures {
                 promote: by_cause(&totals.failures.promote),
                 demote: by_cause(&totals.failures.demote),
                 promote_giant: by_cause(&totals.failures.promote_giant),
                 demote_giant: by_cause(&totals.failures.demote_giant),
+                free_zero: by_cause(&totals.failures.free_zero),
             },
             would_promote: totals.would_promote,
             would_demote: totals.would_demote,
             would_promote_giant: totals.would_promote_giant,
             would_demote_giant: totals.would_demote_giant,
+            would_free_zero: totals.would_free_zero,
             bytes_copied: totals.bytes_copied,
             bytes_given_back: totals.bytes_given_back,
             bloat_bytes_added: totals.bloat_bytes_added,
@@ -263,7 +275,8 @@ mod tests {
         let mut actions = Actions::default();
         assert_eq!(actions.giant_in_words(), None);
         actions.demoted_giant = 2;
-        let words = "0 spans promoted to giant pages, 2 demoted";
+        let words =
+            "0 spans promoted to giant pages, 2 demoted, 0 relieved of zero-filled huge pages";
         assert_eq!(actions.giant_in_words().as_deref(), Some(words));
     }
 
@@ -271,7 +284,7 @@ mod tests {
     fn an_older_managers_status_is_read_without_giant_pages() {
         let mut status = serde_json::to_value(Actions::default()).expect("serializes");
         let fields = status.as_object_mut().expect("an object");
-        fields.retain(|name, _| !name.ends_with("_giant"));
+        fields.retain(|name, _| !name.ends_with("_giant") && !name.ends_with("_zero"));
         let read: Actions = serde_json::from_value(status).expect("it is read");
         assert_eq!(read, Actions::default());
     }

@@ -32,9 +32,10 @@ pub(super) fn worth_inspecting(
     targets.into_iter().map(|(_, target)| target).collect()
 }
 
-/// Giant pages to demote: those that are cold, so that what is in them can be looked into and demoted by
-/// itself. While it is in a giant page, looking into one huge page would mark them all accessed.
-pub(super) fn giant_demotions(
+/// What to do to giant pages that are cold. First they are searched for zero-filled huge pages, which they lose
+/// nothing by if there are none. Then they are demoted, so that what is in them can be looked into and demoted by
+/// itself: while it is in a giant page, looking into one huge page would mark them all accessed.
+pub(super) fn of_giant_pages(
     settings: &Settings,
     states: &Tracked<State>,
     observation: &Observation,
@@ -45,8 +46,13 @@ pub(super) fn giant_demotions(
             let is_first = Span::of(region.region).first_region() == region.region;
             let is_cold = u16::from(state.idle()) >= settings.cold_intervals;
             if region.page_size == PageSize::Giant && is_first && is_cold {
+                let is_to_search = observation.free_zero && !state.was_searched();
                 actions.push(Action {
-                    kind: ActionKind::DemoteGiant,
+                    kind: if is_to_search {
+                        ActionKind::FreeZero
+                    } else {
+                        ActionKind::DemoteGiant
+                    },
                     target: RegionRef {
                         process: process.process,
                         region: region.region,

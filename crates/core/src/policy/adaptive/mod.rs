@@ -17,8 +17,9 @@
 //! may copy all of it (`giant`). The more often the kernel broke such a page up again, the longer it waits.
 //!
 //! A huge page is demoted only while memory is short, and only when its base pages were counted and
-//! enough of them hold nothing but zeros: those are what a demotion gives back (`demote`). A giant page that
-//! is cold is demoted first, which costs next to nothing. Without shortage what is cold stays.
+//! enough of them hold nothing but zeros: those are what a demotion gives back (`demote`). Of a giant page
+//! that is cold, the huge pages that hold nothing but zeros are given back first, where the machine can; it is demoted
+//! only if there are none, which costs next to nothing. Without shortage what is cold stays.
 //!
 //! The first touch of a page is not use: pages mapped since the last observation do not count as
 //! accessed. Where accesses are not known at all (the `mapped` tracker), every mapped page counts as
@@ -159,8 +160,7 @@ impl Policy for Adaptive {
                 actions
             }
             (true, true) => {
-                let mut actions =
-                    demote::giant_demotions(&self.settings, &self.states, observation);
+                let mut actions = demote::of_giant_pages(&self.settings, &self.states, observation);
                 actions.extend(demote::demotions(&self.settings, &self.states, observation));
                 actions
             }
@@ -170,6 +170,12 @@ impl Policy for Adaptive {
 
     fn learn(&mut self, action: &Action, outcome: Outcome) {
         let state = self.states.get_mut(action.target);
+        if action.kind == ActionKind::FreeZero {
+            if let (Some(state), false) = (state, outcome == Outcome::NotTried) {
+                state.searched();
+            }
+            return;
+        }
         let Outcome::Done {
             resident_before,
             resident_after,
@@ -199,8 +205,8 @@ impl Policy for Adaptive {
                     self.futile_demotions = self.futile_demotions.saturating_add(1);
                 }
             }
-            // Nothing becomes or ceases to be resident by these.
-            ActionKind::PromoteGiant | ActionKind::DemoteGiant => {}
+            // Nothing becomes or ceases to be resident by these two; the third is dealt with above.
+            ActionKind::PromoteGiant | ActionKind::DemoteGiant | ActionKind::FreeZero => {}
         }
     }
 

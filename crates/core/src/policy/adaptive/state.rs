@@ -34,6 +34,9 @@ pub(super) struct State {
     was_demoted: bool,
     /// Whether it was looked into at the last observation, which sets the Accessed bit.
     inspected: bool,
+    /// Whether the span of which it is the first region was searched for zero-filled huge pages since it was last
+    /// accessed.
+    searched: bool,
 }
 
 impl State {
@@ -75,6 +78,7 @@ impl State {
             page_size: region.page_size,
             was_demoted: false,
             inspected: false,
+            searched: false,
         }
     }
 
@@ -121,6 +125,7 @@ impl State {
                 (true, false) => {
                     self.idle = 0;
                     self.zero_filled = None;
+                    self.searched = false;
                 }
             }
         } else {
@@ -151,6 +156,15 @@ impl State {
     /// This policy had the span, of which it is the first region, promoted to a giant page.
     pub(super) fn promoted_giant(&mut self) {
         self.giants = self.giants.saturating_add(1);
+    }
+
+    /// The span, of which it is the first region, was searched for zero-filled huge pages.
+    pub(super) fn searched(&mut self) {
+        self.searched = true;
+    }
+
+    pub(super) fn was_searched(&self) -> bool {
+        self.searched
     }
 
     fn change(&mut self) {
