@@ -66,7 +66,6 @@ static void off_by_default(void)
 {
 	char text[128] = "";
 	FILE *file = fopen(SIZE_FOLDER "/enabled", "re");
-	long nice;
 
 	if (!file || !fgets(text, sizeof(text), file))
 		tap_bail("read enabled");
@@ -75,7 +74,6 @@ static void off_by_default(void)
 	tap_equal(read_number(SIZE_FOLDER "/pool_target", -1), 0, "nor are there to be chunks for them");
 	tap_equal(pool_chunks(), 0, "and there are none");
 	tap_equal(meminfo("AnonPudPool"), 0, "the pool has no memory");
-	tap_equal(pool_threads(&nice), 0, "and no thread");
 }
 
 /* Whether a write to a new span, after such advice, makes a giant page. */
@@ -439,13 +437,16 @@ static void *write_share(void *number)
 	return NULL;
 }
 
+/*
+ * One of them maps the span, and the others find that. But each takes a chunk for it first, and who finds the pool empty then
+ * may be the first to map something, which is smaller: so it is one giant page or none.
+ */
 static void by_many(void)
 {
-	long alloc = size_stat("anon_fault_alloc");
+	long alloc = size_stat("anon_fault_alloc"), giant = 0, kib;
 	pthread_t threads[THREADS];
-	unsigned int rounds = 4;
 
-	for (unsigned int round = 0; round < rounds; round++) {
+	for (unsigned int round = 0; round < 4; round++) {
 		pool_fill(2);
 		shared = plain(GIANT);
 		pthread_barrier_init(&together, NULL, THREADS);
@@ -453,12 +454,15 @@ static void by_many(void)
 			pthread_create(&threads[n], NULL, write_share, (void *)n);
 		for (size_t n = 0; n < THREADS; n++)
 			pthread_join(threads[n], NULL);
-		tap_equal(giant_kib(shared, GIANT), KIB, "%d threads that write to a span get one giant page", THREADS);
-		tap_equal(smaps(shared, GIANT, "Rss"), KIB, "of 1 GiB");
+		kib = giant_kib(shared, GIANT);
+		giant += kib == KIB;
+		tap_ok(!kib || kib == KIB, "%d threads that write to a span get one giant page or none: %ld KiB", THREADS, kib);
+		tap_equal(smaps(shared, GIANT, "Rss"), KIB, "which is 1 GiB in all");
 		as_it_was(shared, "written by threads");
 		munmap(shared, GIANT);
 	}
-	tap_equal(size_stat("anon_fault_alloc") - alloc, rounds, "a span is counted once");
+	tap_equal(size_stat("anon_fault_alloc") - alloc, giant, "a span is counted once");
+	tap_ok(giant > 0, "and some were giant: %ld", giant);
 }
 
 static volatile bool stop;

@@ -93,7 +93,7 @@ void pool_fill(unsigned int chunks)
 
 	pool_want(chunks);
 	/* Asked again: a chunk may have had a page in it that was busy, and then the thread waits. */
-	for (int i = 0; i < 5; i++) {
+	for (int i = 0; i < 2; i++) {
 		if (pool_reaches(all))
 			return;
 		pool_want(chunks);
