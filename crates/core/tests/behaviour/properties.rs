@@ -350,10 +350,11 @@ proptest! {
             machine.clock += report.next_interval;
         }
         for (_, action, _) in &machine.log {
-            let (hot, zeros) = spans[(action.target.region.start() / GIANT_PAGE_SIZE) as usize];
+            let span = (0..).zip(&spans).find(|(span, _)| target(1, span * 512) == action.target);
+            let (_, (hot, zeros)) = span.unwrap();
             let is_expected = match action.kind {
                 ActionKind::FreeZero => !hot,
-                ActionKind::DemoteGiant => !hot && zeros == 0,
+                ActionKind::DemoteGiant => !hot && *zeros == 0,
                 _ => false,
             };
             prop_assert!(is_expected, "{action:?}");
