@@ -11,6 +11,7 @@ mod registry;
 mod spans;
 mod tracked;
 mod trident;
+mod trident_1g_only;
 
 pub(crate) use parameters::Values;
 pub use parameters::{ParameterInfo, Parameters};

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::parameters::{ParameterInfo, Parameters, Values};
-use super::{Policy, adaptive, base, hawkeye, ingens, mega, trident};
+use super::{Policy, adaptive, base, hawkeye, ingens, mega, trident, trident_1g_only};
 
 /// What there is to know about a policy before it is built.
 #[derive(Clone, Copy, Debug, Serialize)]
@@ -32,12 +32,13 @@ pub const DEFAULT_POLICY: &str = "adaptive";
 /// Every policy, the default first.
 #[must_use]
 pub fn registry() -> &'static [PolicyInfo] {
-    static REGISTRY: [PolicyInfo; 6] = [
+    static REGISTRY: [PolicyInfo; 7] = [
         adaptive::INFO,
         mega::INFO,
         hawkeye::INFO,
         ingens::INFO,
         trident::INFO,
+        trident_1g_only::INFO,
         base::INFO,
     ];
     &REGISTRY

@@ -24,7 +24,7 @@ use super::parameters::{ParameterInfo, Values};
 use super::registry::PolicyInfo;
 use super::spans;
 
-const GIANT_MAPPED: ParameterInfo = ParameterInfo::share(
+pub(super) const GIANT_MAPPED: ParameterInfo = ParameterInfo::share(
     "giant_mapped",
     "share of a span mapped from which all of it is promoted, to a giant page in the end (the paper names none: any)",
     0.0,
@@ -34,7 +34,7 @@ const HUGE_MAPPED: ParameterInfo = ParameterInfo::share(
     "share of any other region mapped from which it is promoted to a huge page (one page of it: the default of khugepaged, which Trident extends)",
     1.0 / 512.0,
 );
-const HIGH_WATERMARK: ParameterInfo = ParameterInfo::share(
+pub(super) const HIGH_WATERMARK: ParameterInfo = ParameterInfo::share(
     "high_watermark",
     "share of memory in use above which nothing is promoted that adds memory (HawkEye: 85 %, whose bloat recovery the paper adopts)",
     0.85,
@@ -65,13 +65,6 @@ impl Trident {
         }
     }
 
-    /// Whether a giant page is to map these regions of one span in the end.
-    fn suits_a_giant_page(&self, regions: &[RegionObservation]) -> bool {
-        let whole_regions = regions.len().max(1);
-        let mapped: f64 = regions.iter().map(share_mapped).sum();
-        spans::is_whole(regions) && mapped / as_number(whole_regions) >= self.giant_mapped
-    }
-
     /// Whether a region of base pages is to become a huge page.
     fn suits_a_huge_page(
         &self,
@@ -82,6 +75,25 @@ impl Trident {
         let wanted = of_giant || share_mapped(region) >= self.huge_mapped;
         !region.is_huge() && wanted && (!is_short || region.promotion_bloat_bytes() == 0)
     }
+}
+
+/// Whether a giant page is to map these regions of one span in the end, given the share of it that has to be mapped.
+pub(super) fn suits_a_giant_page(regions: &[RegionObservation], giant_mapped: f64) -> bool {
+    let whole_regions = regions.len().max(1);
+    let mapped: f64 = regions.iter().map(share_mapped).sum();
+    spans::is_whole(regions) && mapped / as_number(whole_regions) >= giant_mapped
+}
+
+/// Whether huge pages map all of these regions, and no giant page does.
+pub(super) fn all_huge(regions: &[RegionObservation]) -> bool {
+    regions
+        .iter()
+        .all(|region| region.page_size == PageSize::Huge)
+}
+
+/// Whether so much memory is in use that nothing is to be promoted that adds some.
+pub(super) fn is_short(observation: &Observation, high_watermark: f64) -> bool {
+    share_in_use(&observation.memory) > high_watermark
 }
 
 /// The part of a region that is mapped, 0 to 1.
@@ -100,16 +112,14 @@ impl Policy for Trident {
     }
 
     fn decide(&mut self, observation: &Observation) -> Vec<Action> {
-        let is_short = share_in_use(&observation.memory) > self.high_watermark;
+        let is_short = is_short(observation, self.high_watermark);
         let mut giant = Vec::new();
         let mut huge = Vec::new();
         for process in &observation.processes {
             for (span, regions) in spans::by_span(process) {
-                let of_giant = observation.giant_pages && self.suits_a_giant_page(regions);
-                let all_huge = regions
-                    .iter()
-                    .all(|region| region.page_size == PageSize::Huge);
-                if of_giant && all_huge {
+                let of_giant =
+                    observation.giant_pages && suits_a_giant_page(regions, self.giant_mapped);
+                if of_giant && all_huge(regions) {
                     giant.push(Action {
                         kind: ActionKind::PromoteGiant,
                         target: spans::target(process.process, span),

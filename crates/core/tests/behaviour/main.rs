@@ -12,3 +12,4 @@ mod observations;
 mod properties;
 mod tiny_machine;
 mod trident;
+mod trident_1g_only;

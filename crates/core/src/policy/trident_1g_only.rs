@@ -1,0 +1,149 @@
+//! `trident-1g-only`: `trident` without huge pages of their own (Trident, MICRO '21, section 7, figure 11: Trident-1Gonly).
+//!
+//! The paper's ablation that shows what the second page size is worth: what no giant page maps is left to base pages.
+//! A giant page is made of huge pages here, so the regions of a span become huge on the way to it. Where the kernel
+//! finds no chunk they are broken up again, and the span is tried anew after a while.
+//!
+//! What faults do is not a policy's: they have to be kept from making huge pages by the kernel's own settings.
+
+use std::collections::BTreeMap;
+
+use crate::action::{Action, ActionKind, Cause, Outcome};
+use crate::observation::{Observation, RegionObservation, RegionRef};
+use crate::page::PageSize;
+
+use super::parameters::{ParameterInfo, Values};
+use super::registry::PolicyInfo;
+use super::trident::{self, GIANT_MAPPED, HIGH_WATERMARK};
+use super::{Policy, spans};
+
+const RETRY_INTERVALS: ParameterInfo = ParameterInfo {
+    name: "retry_intervals",
+    summary: "intervals for which a span stays at base pages after no chunk was found for it (the paper names none: a minute at 5 s each)",
+    unit: "intervals",
+    default: 12.0,
+    min: 1.0,
+    max: 1000.0,
+};
+
+pub(super) const INFO: PolicyInfo = PolicyInfo {
+    name: "trident-1g-only",
+    summary: "an ablation of trident: 1 GiB where the addresses allow and a chunk is found, else base pages",
+    source: "Trident (MICRO '21), section 7, figure 11: Trident-1Gonly",
+    parameters: &[GIANT_MAPPED, HIGH_WATERMARK, RETRY_INTERVALS],
+    for_giant_pages: true,
+    ordered: &[],
+    build: |values| Box::new(Trident1GOnly::new(values)),
+};
+
+struct Trident1GOnly {
+    giant_mapped: f64,
+    high_watermark: f64,
+    retry_intervals: u16,
+    /// Spans for which no chunk was found, and the intervals that they are left alone for.
+    without_chunk: BTreeMap<RegionRef, u16>,
+}
+
+impl Trident1GOnly {
+    fn new(values: Values<'_>) -> Self {
+        Trident1GOnly {
+            giant_mapped: values.get(&GIANT_MAPPED),
+            high_watermark: values.get(&HIGH_WATERMARK),
+            retry_intervals: values.count(&RETRY_INTERVALS),
+            without_chunk: BTreeMap::new(),
+        }
+    }
+
+    /// Counts an interval, and forgets the spans that may be tried again.
+    fn begin_interval(&mut self) {
+        self.without_chunk.retain(|_, left| {
+            let waits = *left > 0;
+            *left = left.saturating_sub(1);
+            waits
+        });
+    }
+
+    /// What to do to these regions of one span, all alike.
+    fn decide_span(
+        &self,
+        span: RegionRef,
+        regions: &[RegionObservation],
+        is_short: bool,
+    ) -> Vec<Action> {
+        if self.without_chunk.contains_key(&span) {
+            return on_regions(ActionKind::Demote, span, regions, |region| {
+                region.page_size == PageSize::Huge
+            });
+        }
+        if !trident::suits_a_giant_page(regions, self.giant_mapped) {
+            return Vec::new();
+        }
+        if trident::all_huge(regions) {
+            return vec![Action {
+                kind: ActionKind::PromoteGiant,
+                target: span,
+            }];
+        }
+        let adds_memory = |region: &RegionObservation| region.promotion_bloat_bytes() > 0;
+        if is_short && regions.iter().any(adds_memory) {
+            return Vec::new();
+        }
+        on_regions(ActionKind::Promote, span, regions, |region| {
+            !region.is_huge()
+        })
+    }
+}
+
+/// One kind of action on those regions of a span that are wanted.
+fn on_regions(
+    kind: ActionKind,
+    span: RegionRef,
+    regions: &[RegionObservation],
+    is_wanted: impl Fn(&RegionObservation) -> bool,
+) -> Vec<Action> {
+    let wanted = regions.iter().filter(|region| is_wanted(region));
+    let action = |region: &RegionObservation| Action {
+        kind,
+        target: RegionRef {
+            region: region.region,
+            ..span
+        },
+    };
+    wanted.map(action).collect()
+}
+
+impl Policy for Trident1GOnly {
+    fn name(&self) -> &'static str {
+        INFO.name
+    }
+
+    fn decide(&mut self, observation: &Observation) -> Vec<Action> {
+        self.begin_interval();
+        if !observation.giant_pages {
+            return Vec::new();
+        }
+        let is_short = trident::is_short(observation, self.high_watermark);
+        let mut actions = Vec::new();
+        for process in &observation.processes {
+            for (span, regions) in spans::by_span(process) {
+                let span = spans::target(process.process, span);
+                actions.extend(self.decide_span(span, regions, is_short));
+            }
+        }
+        // What is whole comes first: giant pages before the huge ones that others need.
+        actions.sort_by_key(|action| action.kind != ActionKind::PromoteGiant);
+        actions
+    }
+
+    fn learn(&mut self, action: &Action, outcome: Outcome) {
+        if (action.kind, outcome)
+            == (
+                ActionKind::PromoteGiant,
+                Outcome::Failed(Cause::NoMemory),
+            )
+        {
+            self.without_chunk
+                .insert(action.target, self.retry_intervals);
+        }
+    }
+}
