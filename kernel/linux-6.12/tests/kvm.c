@@ -222,12 +222,6 @@ static bool moves_a_region(uint64_t *state)
 	return true;
 }
 
-static bool pages_out(uint64_t *state)
-{
-	madvise(span + next(state) % EXPENDABLE * HUGE, HUGE, MADV_PAGEOUT);
-	return true;
-}
-
 static bool only_demotes(uint64_t *state)
 {
 	(void)state;
@@ -304,8 +298,6 @@ int main(void)
 	against("giving back", gives_back, seconds);
 	against("emptying blocks", moves_a_region, seconds);
 	against("forking", forks, seconds);
-	if (swaps)
-		against("paging out", pages_out, seconds);
 
 	munmap(span, GIANT);
 	tap_equal(guest_mapped("pages_1g") + guest_mapped("pages_2m"), 0, "unmapped: nothing of it is in the guest's tables");

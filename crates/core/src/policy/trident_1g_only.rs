@@ -136,12 +136,7 @@ impl Policy for Trident1GOnly {
     }
 
     fn learn(&mut self, action: &Action, outcome: Outcome) {
-        if (action.kind, outcome)
-            == (
-                ActionKind::PromoteGiant,
-                Outcome::Failed(Cause::NoMemory),
-            )
-        {
+        if (action.kind, outcome) == (ActionKind::PromoteGiant, Outcome::Failed(Cause::NoMemory)) {
             self.without_chunk
                 .insert(action.target, self.retry_intervals);
         }

@@ -305,7 +305,14 @@ fn a_report_says_how_much_of_the_huge_memory_is_giant() {
 fn regions_in_a_giant_page_are_left_alone() {
     let all_giant: Vec<_> = (0..2048).map(|index| giant(index, true, None)).collect();
     let observed: Observation = with_giant_pages(seen(all_giant));
-    for name in ["adaptive", "mega", "hawkeye", "ingens", "trident", "trident-1g-only"] {
+    for name in [
+        "adaptive",
+        "mega",
+        "hawkeye",
+        "ingens",
+        "trident",
+        "trident-1g-only",
+    ] {
         assert_eq!(
             decides(&mut *policy(name, &[]), &observed, 30),
             [],
