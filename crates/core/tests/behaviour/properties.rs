@@ -318,10 +318,10 @@ proptest! {
     /// While memory is short, all that is zero-filled in cold giant pages is given back, and those that hold nothing
     /// zero-filled are the only ones that are demoted.
     #[test]
-    fn giant_pages_give_back_before_they_are_demoted(spans in vec((any::<bool>(), 0..=512_usize), 1..4)) {
+    fn giant_pages_give_back_before_they_are_demoted(spans in vec((any::<bool>(), 0..=512_u64), 1..4)) {
         let regions = (0..).zip(&spans).flat_map(|(span, (hot, zeros))| {
             (0..512).map(move |index| {
-                let filled = if (index as usize) < *zeros { 0 } else { 512 };
+                let filled = if index < *zeros { 0 } else { 512 };
                 (target(1, span * 512 + index), Truth::huge(filled, u16::from(*hot)))
             })
         });
@@ -337,8 +337,8 @@ proptest! {
             machine.clock += report.next_interval;
         }
         let cold = || (0..).zip(&spans).filter(|(_, (hot, _))| !hot);
-        let freed: usize = cold().map(|(_, (_, zeros))| zeros).sum();
-        prop_assert_eq!(engine.totals().bytes_given_back, freed as u64 * HUGE_PAGE_SIZE);
+        let freed: u64 = cold().map(|(_, (_, zeros))| zeros).sum();
+        prop_assert_eq!(engine.totals().bytes_given_back, freed * HUGE_PAGE_SIZE);
         let tried = |kind| -> Vec<_> {
             machine.log.iter().filter(|(_, action, _)| action.kind == kind).map(|(_, action, _)| action.target).collect()
         };
