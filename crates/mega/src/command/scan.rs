@@ -287,6 +287,9 @@ mod tests {
             .expect("a row")
             .split_whitespace()
             .collect();
-        assert_eq!(last, ["trident", "0", "0", "0", "B", "0", "B", "3", "0"]);
+        assert_eq!(
+            last,
+            ["trident", "0", "0", "0", "B", "0", "B", "3", "0", "0"]
+        );
     }
 }
