@@ -10,6 +10,12 @@ PATIENT_APPEND+=" sysctl.kernel.hung_task_timeout_secs=1200"
 # The debug kernels' beside: whose a page is, recorded from the start; every fault that KASAN finds, not the first alone.
 DEBUG_APPEND="page_owner=on kasan_multi_shot"
 
+# unpack_kernel PACKAGE FOLDER
+unpack_kernel() {
+	dpkg-deb -x "$1" "$2"
+	depmod --basedir "$2" "$(basename "$2"/lib/modules/*)"
+}
+
 # kernel_find NAME: sets KERNEL_IMAGE (a bzImage), KERNEL_APPEND (what its command line needs), KERNEL_MODULES (the folder
 # that has lib/modules) and KERNEL_RELEASE (the last two are empty where the kernel has no modules of its own).
 kernel_find() {
@@ -28,14 +34,21 @@ kernel_find() {
 		KERNEL_IMAGE=$folder/arch/x86/boot/bzImage
 		KERNEL_APPEND+=" $DEBUG_APPEND"
 		;;
-	trident-6.12 | trident-debug-6.12)
+	trident-*6.12 | plain-*6.12)
 		folder=$("$VM/trident-kernel" "$1")
 		KERNEL_IMAGE=$folder/arch/x86/boot/bzImage
 		[[ $1 != trident-debug-6.12 ]] || KERNEL_APPEND+=" $DEBUG_APPEND"
 		;;
+	*.deb)
+		[[ -f $1 ]] || die "there is no package $1"
+		folder=$(cached "unpacked/$(sha256sum <"$1" | cut -c 1-16)" unpack_kernel "$1")
+		KERNEL_IMAGE=$(echo "$folder"/boot/vmlinuz-*)
+		KERNEL_RELEASE=${KERNEL_IMAGE##*/vmlinuz-}
+		KERNEL_MODULES=$folder
+		;;
 	*)
 		[[ -f $1 ]] ||
-			die "there is no kernel $1: name stock-6.12, stock-6.1, debug-6.12, trident-6.12, trident-debug-6.12 or a bzImage"
+			die "there is no kernel $1: name stock-6.12, stock-6.1, debug-6.12, one of kernel/vm/trident-kernel, a package or a bzImage"
 		KERNEL_IMAGE=$1
 		;;
 	esac
