@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
-# Sourced after common.sh, kernel.sh and check-log.sh: one run of QEMU, as the options of `run` (CPU, MEMORY, MACHINE, SMP, NODES, APPEND, LIMIT) ask.
+# Sourced after common.sh, kernel.sh and check-log.sh: one run of QEMU, as the options of `run` (CPU, MEMORY, MACHINE, SMP,
+# NODES, APPEND, LIMIT, ICOUNT) ask.
 
 BOOT_QEMU="" BOOT_ENDED=""
 
@@ -36,11 +37,14 @@ boot_complained() {
 boot_once() {
 	local kernel=$1 initramfs=$2 folder=$3 end_if=${4:-} deadline=$((SECONDS + BOOT_LIMIT)) up=no seen=0
 	# panic, oops: end the guest rather than go on in doubt. devkmsg: no limit on init's lines in the kernel log.
+	local accelerator="tcg,thread=multi"
+	[[ -z $ICOUNT ]] || accelerator="tcg,thread=single"
 	local command=(qemu-system-x86_64 -nodefaults -no-user-config -display none -no-reboot
-		-machine "$MACHINE" -accel "tcg,thread=multi" -cpu "$CPU" -m "$MEMORY"
+		-machine "$MACHINE" -accel "$accelerator" -cpu "$CPU" -m "$MEMORY"
 		-kernel "$kernel" -initrd "$initramfs"
 		-append "console=ttyS0 ignore_loglevel panic=-1 oops=panic printk.devkmsg=on rdinit=/init $KERNEL_APPEND $APPEND"
 		-serial "file:$folder/console" -serial "file:$folder/report")
+	[[ -z $ICOUNT ]] || command+=(-icount "shift=$ICOUNT,sleep=off")
 	numa_options command
 	# What a start before this one left would be taken for this one's until QEMU opens the files.
 	rm -f "$folder"/{console,report}
