@@ -295,7 +295,7 @@ static void unmovable(char *span)
 	set_file(HUGE_POOL, "0");
 }
 
-/* A page that is held for a moment is not known of; who has failed at it does not try again at once. */
+/* A page that is held for a moment is not known of: its chunk is tried, and another is used. */
 static void held(char *span)
 {
 	struct chunks chunks = chunks_now();
