@@ -7,6 +7,7 @@
 mod actor;
 mod bpf;
 pub mod changed_settings;
+pub mod chunk_order;
 pub mod claim;
 pub mod clear;
 pub mod demote;

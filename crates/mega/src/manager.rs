@@ -9,11 +9,14 @@ use mega_core::compaction::ahead::Demand;
 use mega_core::engine::{Engine, StepReport};
 use mega_core::policy::{self, BuildError};
 use mega_core::{Action, HUGE_PAGE_SIZE, Machine, Observation, Outcome, ProcessId, RegionRef};
+use mega_linux::changed_settings::ChangedSettings;
 use mega_linux::claim::{Claim, ClaimError};
-use mega_linux::{Error, Host, LinuxMachine, MachineOptions, process};
+use mega_linux::run_dir::RunDir;
+use mega_linux::{Error, Host, LinuxMachine, MachineOptions, chunk_order, process};
 
 use crate::config::{Select, Settings};
 use crate::contiguity::Contiguity;
+use crate::exit::Failure;
 use crate::report::{
     Actions, GroupStatus, ManagerStatus, Memory, Mode, Observed, OwnCost, ProcessReport,
 };
@@ -41,6 +44,8 @@ pub(crate) struct Manager {
     groups: Vec<Group>,
     /// Where the kernel module is there.
     contiguity: Option<Contiguity>,
+    /// Held while a group's policy wants chunks emptied one after the other.
+    sequential: Option<ChangedSettings>,
     /// Processes of which was told that another mega has them.
     held_elsewhere: BTreeSet<ProcessId>,
     tell: Teller,
@@ -61,6 +66,7 @@ impl Manager {
         let own = process::stat(host.kernel().as_ref(), std::process::id())?.process();
         Ok(Manager {
             contiguity: Contiguity::open(&host),
+            sequential: None,
             host,
             own,
             started,
@@ -75,9 +81,10 @@ impl Manager {
     /// Manages this process's descendants, as one group.
     ///
     /// # Errors
-    /// Where there is no such policy, or it does not take the parameters.
-    pub(crate) fn manage_descendants(&mut self, settings: Settings) -> Result<(), BuildError> {
+    /// Where there is no such policy, it does not take the parameters, or this machine cannot give it what it wants.
+    pub(crate) fn manage_descendants(&mut self, settings: Settings) -> Result<(), Failure> {
         let group = Group::new(&self.host, "run".to_owned(), settings)?;
+        self.order_chunks([&group.settings])?;
         self.scope = Scope::Descendants;
         self.groups = vec![group];
         Ok(())
@@ -88,10 +95,11 @@ impl Manager {
     ///
     /// # Errors
     /// As [`Manager::manage_descendants`]; nothing has changed then.
-    pub(crate) fn manage_selections(&mut self, selects: Vec<Select>) -> Result<(), BuildError> {
+    pub(crate) fn manage_selections(&mut self, selects: Vec<Select>) -> Result<(), Failure> {
         for select in &selects {
             policy::build(&select.settings.policy, &select.settings.parameters)?;
         }
+        self.order_chunks(selects.iter().map(|select| &select.settings))?;
         let mut old: BTreeMap<String, Group> = self
             .groups
             .drain(..)
@@ -110,6 +118,21 @@ impl Manager {
             selections.push(select.selection);
         }
         self.scope = Scope::Selections(selections);
+        Ok(())
+    }
+
+    /// Has the kernel empty chunks in the order that these groups' policies want: one after the other where one does.
+    fn order_chunks<'a>(
+        &mut self,
+        groups: impl IntoIterator<Item = &'a Settings>,
+    ) -> Result<(), Error> {
+        let wanted = groups.into_iter().any(wants_sequential_chunks);
+        if !wanted || self.host.is_dry_run() {
+            self.sequential = None;
+        } else if self.sequential.is_none() {
+            let kernel = Arc::clone(self.host.kernel());
+            self.sequential = Some(chunk_order::make_sequential(kernel, &RunDir::open()?)?);
+        }
         Ok(())
     }
 
@@ -265,6 +288,12 @@ impl Manager {
             compaction: self.contiguity.as_ref().map(Contiguity::done),
         }
     }
+}
+
+fn wants_sequential_chunks(settings: &Settings) -> bool {
+    policy::registry()
+        .iter()
+        .any(|info| info.name == settings.policy && info.sequential_chunks)
 }
 
 /// Processes that are managed alike.

@@ -24,6 +24,8 @@ const GIANT_PAGE: u64 = 1 << 30;
 const ONE_SPAN: &str = "--size=2046MiB";
 const BYTES: u64 = 2046 << 20;
 const WORDS_PER_HUGE_PAGE: usize = HUGE_PAGE_BYTES / 8;
+/// Whether the kernel empties one chunk after the other.
+const SEQUENTIAL: &str = "/sys/kernel/debug/anon_pud/sequential";
 /// How long a manager is waited for.
 const LONG: Duration = Duration::from_secs(900);
 /// How often an action on pages that are busy is tried.
@@ -336,6 +338,43 @@ fn gets_giant_pages(options: &[&str]) {
 #[ignore = "needs the patched kernel and the module: kernel/vm/trident-live"]
 fn trident_maps_a_program_by_giant_pages() {
     gets_giant_pages(&["--policy=trident"]);
+}
+
+#[test]
+#[ignore = "needs the patched kernel and the module: kernel/vm/trident-live"]
+fn trident_with_giant_pages_only_leaves_the_rest_to_base_pages() {
+    let options = [
+        "--policy=trident-1g-only",
+        "--interval=1s",
+        WHOLE_CORE,
+        "--copy-budget=2GiB",
+    ];
+    let (target, ready) = start(&mut mega_run(
+        &options,
+        &["random", ONE_SPAN, "--until-eof"],
+    ));
+    let whole = spans(area(&ready, "random"));
+    let group = until_group_counts("promoted_giant", whole);
+    let after = resident::of(ready.pid).expect("its memory");
+    assert_eq!(after.giant_bytes, whole * GIANT_PAGE, "{group}");
+    assert_eq!(after.huge_bytes, after.giant_bytes, "{group}");
+    finish(target);
+}
+
+#[test]
+#[ignore = "needs the patched kernel and the module: kernel/vm/trident-live"]
+fn trident_without_smart_compaction_has_chunks_emptied_one_after_the_other() {
+    let sequential = || std::fs::read_to_string(SEQUENTIAL).expect(SEQUENTIAL);
+    assert_eq!(sequential(), "N\n");
+    let options = ["--policy=trident-nc", "--interval=1s", WHOLE_CORE];
+    let (target, _) = start(&mut mega_run(
+        &options,
+        &["random", ONE_SPAN, "--until-eof"],
+    ));
+    until_group_counts("promoted_giant", 1);
+    assert_eq!(sequential(), "Y\n");
+    finish(target);
+    assert_eq!(sequential(), "N\n");
 }
 
 #[test]

@@ -12,6 +12,7 @@ pub(super) const INFO: PolicyInfo = PolicyInfo {
     source: "base pages only, as with THP off",
     parameters: &[],
     for_giant_pages: false,
+    sequential_chunks: false,
     ordered: &[],
     build: |_| Box::new(Base),
 };

@@ -55,6 +55,7 @@ pub(super) const INFO: PolicyInfo = PolicyInfo {
     source: "HawkEye (ASPLOS '19)",
     parameters: &[HIGH_WATERMARK, LOW_WATERMARK, MIN_COVERAGE, MIN_ZERO_FILLED],
     for_giant_pages: false,
+    sequential_chunks: false,
     ordered: &[(&LOW_WATERMARK, &HIGH_WATERMARK)],
     build: |values| Box::new(HawkEye::new(values)),
 };

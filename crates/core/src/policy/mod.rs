@@ -12,6 +12,7 @@ mod spans;
 mod tracked;
 mod trident;
 mod trident_1g_only;
+mod trident_nc;
 
 pub(crate) use parameters::Values;
 pub use parameters::{ParameterInfo, Parameters};

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::parameters::{ParameterInfo, Parameters, Values};
-use super::{Policy, adaptive, base, hawkeye, ingens, mega, trident, trident_1g_only};
+use super::{Policy, adaptive, base, hawkeye, ingens, mega, trident, trident_1g_only, trident_nc};
 
 /// What there is to know about a policy before it is built.
 #[derive(Clone, Copy, Debug, Serialize)]
@@ -19,6 +19,9 @@ pub struct PolicyInfo {
     /// Whether it is a policy of its own only where the machine has giant pages.
     #[serde(skip)]
     pub for_giant_pages: bool,
+    /// Whether the kernel is to empty the next chunk for a giant page, not the one with the least in it.
+    #[serde(skip)]
+    pub sequential_chunks: bool,
     /// Pairs of parameters of which the first must not be above the second.
     #[serde(skip)]
     pub(super) ordered: &'static [(&'static ParameterInfo, &'static ParameterInfo)],
@@ -32,13 +35,14 @@ pub const DEFAULT_POLICY: &str = "adaptive";
 /// Every policy, the default first.
 #[must_use]
 pub fn registry() -> &'static [PolicyInfo] {
-    static REGISTRY: [PolicyInfo; 7] = [
+    static REGISTRY: [PolicyInfo; 8] = [
         adaptive::INFO,
         mega::INFO,
         hawkeye::INFO,
         ingens::INFO,
         trident::INFO,
         trident_1g_only::INFO,
+        trident_nc::INFO,
         base::INFO,
     ];
     &REGISTRY

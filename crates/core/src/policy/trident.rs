@@ -40,25 +40,31 @@ pub(super) const HIGH_WATERMARK: ParameterInfo = ParameterInfo::share(
     0.85,
 );
 
+pub(super) const PARAMETERS: &[ParameterInfo] = &[GIANT_MAPPED, HUGE_MAPPED, HIGH_WATERMARK];
+
 pub(super) const INFO: PolicyInfo = PolicyInfo {
     name: "trident",
     summary: "promotes to the largest page that the addresses allow: 1 GiB where the kernel has such pages, else 2 MiB; never demotes",
     source: "Trident (MICRO '21), section 5.1.3",
-    parameters: &[GIANT_MAPPED, HUGE_MAPPED, HIGH_WATERMARK],
+    parameters: PARAMETERS,
     for_giant_pages: true,
+    sequential_chunks: false,
     ordered: &[],
-    build: |values| Box::new(Trident::new(values)),
+    build: |values| Box::new(Trident::new(INFO.name, values)),
 };
 
-struct Trident {
+pub(super) struct Trident {
+    name: &'static str,
     giant_mapped: f64,
     huge_mapped: f64,
     high_watermark: f64,
 }
 
 impl Trident {
-    fn new(values: Values<'_>) -> Self {
+    /// Under the name of the policy that it is, or decides for.
+    pub(super) fn new(name: &'static str, values: Values<'_>) -> Self {
         Trident {
+            name,
             giant_mapped: values.get(&GIANT_MAPPED),
             huge_mapped: values.get(&HUGE_MAPPED),
             high_watermark: values.get(&HIGH_WATERMARK),
@@ -108,7 +114,7 @@ fn as_number(count: usize) -> f64 {
 
 impl Policy for Trident {
     fn name(&self) -> &'static str {
-        INFO.name
+        self.name
     }
 
     fn decide(&mut self, observation: &Observation) -> Vec<Action> {

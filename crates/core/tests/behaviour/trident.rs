@@ -1,5 +1,6 @@
 //! `trident`: the largest page that the addresses allow.
 
+use mega_core::policy::registry;
 use mega_core::{Action, ActionKind, MemoryObservation, Policy, RegionObservation};
 
 use crate::observations::{
@@ -78,6 +79,22 @@ fn its_thresholds_are_parameters() {
         promotions(0..512),
         "a region of a span that suits a giant page need not suit a huge one"
     );
+}
+
+/// What differs is the order in which the kernel empties chunks.
+#[test]
+fn without_smart_compaction_it_decides_the_same() {
+    let mut regions: Vec<RegionObservation> = huge_span(0).collect();
+    regions.extend((512..600).map(|index| base(index, 1, 0)));
+    let observed = with_giant_pages(seen(regions));
+    let all = decides(&mut *trident(), &observed, 1);
+    assert_eq!(decides(&mut *policy("trident-nc", &[]), &observed, 1), all);
+    let sequential: Vec<&str> = registry()
+        .iter()
+        .filter(|info| info.sequential_chunks)
+        .map(|info| info.name)
+        .collect();
+    assert_eq!(sequential, ["trident-nc"]);
 }
 
 #[test]

@@ -57,7 +57,8 @@ struct Live {
     #[arg(value_parser = names())]
     experiment: String,
     /// A mode to run; may be given several times [default: those of the experiment: base, thp, khugepaged and
-    /// mega:POLICY for each policy, but mega:trident only where the kernel has giant pages]
+    /// mega:POLICY for each policy, but mega:trident and its ablations only where the kernel has giant
+    /// pages]
     #[arg(long = "mode", value_name = "MODE")]
     modes: Vec<Mode>,
     /// Bytes of memory that the program uses [default: a sixteenth of what is available]

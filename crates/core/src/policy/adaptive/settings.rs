@@ -107,6 +107,7 @@ pub(in crate::policy) const INFO: PolicyInfo = PolicyInfo {
         GIANT_IN_USE,
     ],
     for_giant_pages: false,
+    sequential_chunks: false,
     ordered: &[
         (&MIN_UTILIZATION, &MAX_UTILIZATION),
         (&PRESSURE_START, &PRESSURE_STOP),

@@ -1,0 +1,18 @@
+//! `trident-nc`: `trident` without smart compaction (Trident, MICRO '21, section 7, figure 11: Trident-NC).
+//!
+//! The paper's ablation that shows what choosing the chunk is worth. It decides as `trident` does. Which chunk is emptied
+//! for a giant page the kernel decides; under this policy it is told to take one after the other.
+
+use super::registry::PolicyInfo;
+use super::trident::{PARAMETERS, Trident};
+
+pub(super) const INFO: PolicyInfo = PolicyInfo {
+    name: "trident-nc",
+    summary: "an ablation of trident: for 1 GiB pages the kernel empties one chunk after the other, whatever is in it",
+    source: "Trident (MICRO '21), section 7, figure 11: Trident-NC",
+    parameters: PARAMETERS,
+    for_giant_pages: true,
+    sequential_chunks: true,
+    ordered: &[],
+    build: |values| Box::new(Trident::new(INFO.name, values)),
+};

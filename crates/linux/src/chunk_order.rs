@@ -1,0 +1,58 @@
+//! In which order the patched kernel empties chunks for giant pages: the one with the least in it first, or one after the
+//! other, as an experiment has it that shows what the choice is worth.
+//!
+//! It is one setting for the whole machine. It is put back as all that is changed for a while ([`ChangedSettings`]).
+
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::Error;
+use crate::changed_settings::ChangedSettings;
+use crate::kernel::Kernel;
+use crate::run_dir::RunDir;
+
+/// Where the kernel keeps it.
+pub const PATH: &str = "/sys/kernel/debug/anon_pud/sequential";
+
+/// Has the kernel empty one chunk after the other, for as long as what is returned lives.
+///
+/// # Errors
+/// [`Error::Missing`] where the kernel has no such setting; as [`ChangedSettings::change`].
+pub fn make_sequential(
+    kernel: Arc<dyn Kernel>,
+    run_dir: &RunDir,
+) -> Result<ChangedSettings, Error> {
+    let path = Path::new(PATH);
+    if let Err(error) = kernel.read(path) {
+        return Err(Error::Missing {
+            feature: format!("the order in which the kernel empties chunks ({PATH}: {error})"),
+            remedy: "boot a kernel with the patches of kernel/linux-6.12 and CONFIG_ANON_PUD=y, and mount debugfs"
+                .to_owned(),
+        });
+    }
+    ChangedSettings::change(kernel, run_dir, &[(path.to_owned(), "Y".to_owned())])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernel::fake::FakeKernel;
+
+    #[test]
+    fn it_is_sequential_while_it_is_held() {
+        let folder = tempfile::tempdir().unwrap();
+        let run_dir = RunDir::at(folder.path()).unwrap();
+        let kernel = Arc::new(FakeKernel::new());
+        let value = || kernel.read(Path::new(PATH)).unwrap();
+        assert!(matches!(
+            make_sequential(kernel.clone(), &run_dir),
+            Err(Error::Missing { .. })
+        ));
+
+        kernel.state().files.insert(PATH.into(), b"N\n".to_vec());
+        let held = make_sequential(kernel.clone(), &run_dir).unwrap();
+        assert_eq!(value(), b"Y");
+        held.put_back().unwrap();
+        assert_eq!(value(), b"N");
+    }
+}
