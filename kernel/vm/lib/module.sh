@@ -34,7 +34,8 @@ make_module() {
 built_tests() {
 	local source=${1:-$VM/../tests} key
 	need make gcc
-	key=$( (contents "$source"; contents "$VM/../tests"; contents "$VM/../module"; gcc --version) | sha256sum | cut -c 1-16)
+	key=$( (for folder in "$source" "$VM/../tests" "$VM/../linux-6.12/tests" "$VM/../module"; do contents "$folder"; done
+		gcc --version) | sha256sum | cut -c 1-16)
 	cached "tests/$key" make_tests "$source"
 }
 
