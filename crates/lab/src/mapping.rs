@@ -7,7 +7,7 @@ use std::ops::Range;
 use std::ptr::{self, NonNull};
 use std::time::Duration;
 
-use rustix::mm::{Advice, MapFlags, ProtFlags};
+use rustix::mm::{Advice, MapFlags, MprotectFlags, ProtFlags};
 
 /// Bytes in a base page.
 pub const PAGE: usize = 4 << 10;
@@ -32,6 +32,42 @@ impl Area {
     /// # Errors
     /// As `mmap`; `EINVAL` for no bytes at all or more than the address space holds.
     pub fn map(bytes: usize) -> io::Result<Self> {
+        Self::map_with(bytes, ProtFlags::READ | ProtFlags::WRITE)
+    }
+
+    /// Maps `bytes`, rounded up to whole huge pages, of which no more may be accessed at first than a piece of `piece`
+    /// bytes, then the next one beside it, and so on, as a heap grows. Each piece's words are given to `fill` before
+    /// the next one may be accessed.
+    ///
+    /// # Errors
+    /// As [`Area::map`] and `mprotect`; `EINVAL` for pieces that are no whole base pages.
+    pub fn map_in_pieces(
+        bytes: usize,
+        piece: usize,
+        mut fill: impl FnMut(&mut [u64]),
+    ) -> io::Result<Self> {
+        if piece == 0 || !piece.is_multiple_of(PAGE) {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        let area = Self::map_with(bytes, ProtFlags::empty())?;
+        for offset in (0..area.bytes).step_by(piece) {
+            let start = area.start.as_ptr().wrapping_byte_add(offset);
+            let bytes = piece.min(area.bytes - offset);
+            // SAFETY: start..start + bytes lies in the mapping just made; to allow more takes nothing from anyone.
+            unsafe {
+                rustix::mm::mprotect(
+                    start.cast(),
+                    bytes,
+                    MprotectFlags::READ | MprotectFlags::WRITE,
+                )
+            }?;
+            // SAFETY: that range is readable and writable now, zero, and nobody else has a reference into it.
+            fill(unsafe { std::slice::from_raw_parts_mut(start, bytes / 8) });
+        }
+        Ok(area)
+    }
+
+    fn map_with(bytes: usize, protection: ProtFlags) -> io::Result<Self> {
         let invalid = || io::Error::from(io::ErrorKind::InvalidInput);
         let bytes = bytes
             .checked_next_multiple_of(HUGE_PAGE)
@@ -45,7 +81,7 @@ impl Area {
             rustix::mm::mmap_anonymous(
                 ptr::null_mut(),
                 with_slack,
-                ProtFlags::READ | ProtFlags::WRITE,
+                protection,
                 MapFlags::PRIVATE | MapFlags::NORESERVE,
             )
         }?;
@@ -270,6 +306,20 @@ mod tests {
         assert_eq!(area.start() % HUGE_PAGE as u64, 0);
         assert_eq!(area.bytes(), 3 * HUGE_PAGE);
         assert!(area.words().iter().all(|word| *word == 0));
+    }
+
+    #[test]
+    fn an_area_in_pieces_is_filled_piece_by_piece() {
+        let mut pieces = Vec::new();
+        let area = Area::map_in_pieces(HUGE_PAGE, 3 * PAGE, |words| {
+            words[0] = 7;
+            pieces.push(words.len() * 8);
+        });
+        let area = area.unwrap();
+        assert_eq!(pieces.iter().sum::<usize>(), HUGE_PAGE);
+        assert_eq!(pieces[0], 3 * PAGE);
+        assert_eq!(area.words()[3 * WORDS_PER_PAGE], 7);
+        assert!(Area::map_in_pieces(HUGE_PAGE, PAGE + 1, |_| ()).is_err());
     }
 
     #[test]

@@ -68,7 +68,7 @@ impl Contents {
 }
 
 /// What a page holds: never 0.
-fn stamp(page: usize) -> u64 {
+pub(super) fn stamp(page: usize) -> u64 {
     mix(page as u64) | 1
 }
 

@@ -4,14 +4,20 @@
 //! program that made it; `report` puts the measurements of all policies beside the paper's numbers. Everything
 //! is counted (pages, blocks), nothing is timed, so an emulated machine does.
 //!
-//! All policies see the same programs with the same random numbers. Memory is faulted in as base pages for all of
-//! them, so that only compaction differs.
+//! All policies see the same programs with the same random numbers. Where only compaction is compared, memory is faulted
+//! in as base pages for all of them.
 
 mod contents;
+mod fragment;
+mod giant_settings;
 mod mega_figure_1;
 mod mega_figure_2;
 mod period;
+mod shape;
 mod trident_figure_7;
+mod trident_paper;
+mod trident_report;
+mod trident_tables;
 
 use std::path::PathBuf;
 
@@ -19,6 +25,7 @@ use clap::{Subcommand, ValueEnum};
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
+use shape::Shape;
 
 /// Measures a figure about fragmentation, or reports measurements.
 #[derive(Clone, Debug, clap::Args)]
@@ -34,7 +41,7 @@ enum Command {
     Measure {
         /// Which figure
         figure: Figure,
-        /// A compaction policy, or `none`
+        /// A compaction policy, or `none`; for the tables a policy, or `fault-only`
         policy: String,
     },
     /// Print measurements beside the paper's figures
@@ -49,6 +56,11 @@ enum Command {
     Policies {
         /// Which figure
         figure: Figure,
+    },
+    /// Be a program that the tables measure: get memory, and wait for the end of the input
+    Program {
+        /// How its memory comes about
+        shape: Shape,
     },
 }
 
@@ -65,6 +77,10 @@ pub enum Figure {
     /// Trident figure 7: pages moved per chunk by smart and by sequential compaction
     #[value(name = "trident-figure-7")]
     TridentFigure7,
+    /// Trident tables 3 and 4, on the patched kernel: memory mapped by 1 GiB and 2 MiB pages, and failed attempts at it; and
+    /// figure 7 of the kernel's own compaction
+    #[value(name = "trident-tables")]
+    TridentTables,
 }
 
 impl Figure {
@@ -76,6 +92,7 @@ impl Figure {
                 &["none", "linux", "ingens", "mega", "trident"]
             }
             Figure::TridentFigure7 => &["sequential", "trident"],
+            Figure::TridentTables => trident_tables::MECHANISMS,
         }
     }
 }
@@ -90,13 +107,16 @@ pub fn run(args: &Args) -> Result<String, Error> {
             Figure::MegaFigure1 => line(&mega_figure_1::measure(policy)?),
             Figure::MegaFigure2 => line(&mega_figure_2::measure(policy)?),
             Figure::TridentFigure7 => line(&trident_figure_7::measure(policy)?),
+            Figure::TridentTables => line(&trident_tables::measure(policy)?),
         },
         Command::Report { figure, files } => match figure {
             Figure::MegaFigure1 => Ok(mega_figure_1::report(&read(files)?)),
             Figure::MegaFigure2 => Ok(mega_figure_2::report(&read(files)?)),
             Figure::TridentFigure7 => Ok(trident_figure_7::report(&read(files)?)),
+            Figure::TridentTables => Ok(trident_report::report(&read(files)?)),
         },
         Command::Policies { figure } => Ok(figure.policies().join("\n") + "\n"),
+        Command::Program { shape } => shape::be(*shape).map(|()| String::new()),
     }
 }
 

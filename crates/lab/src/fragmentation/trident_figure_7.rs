@@ -1,9 +1,8 @@
 //! Trident figure 7: pages moved per 1 GiB chunk, by smart and by sequential compaction.
 //!
 //! The paper fills memory with the pages of a file and reads it at random, so that what reclaim frees lies in small
-//! holes: FMFI 0.95. A guest without a disk has no such file; here anonymous memory is filled, and of each
-//! 512 MiB a random share between 5 % and 85 % of the pages is kept, page by page at random. That leaves no
-//! whole block free, and chunks that are as unequally full as the paper's figure 6 has them.
+//! holes: FMFI 0.95. A guest without a disk has no such file; here anonymous memory is filled and thinned out
+//! ([`fragment`]), which leaves chunks that are as unequally full as the paper's figure 6 has them.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -18,11 +17,9 @@ use mega_linux::kernel::LiveKernel;
 use mega_linux::physical::PhysicalMemory;
 use serde::{Deserialize, Serialize};
 
-use super::contents::Contents;
-use super::period::{machine_bytes, of_linux};
+use super::fragment::fragment;
+use super::period::of_linux;
 use crate::error::Error;
-use crate::mapping::PAGE;
-use crate::random::{Random, below};
 
 /// Times that memory is fragmented anew.
 const ROUNDS: u64 = 3;
@@ -30,16 +27,6 @@ const ROUNDS: u64 = 3;
 const CHUNKS: u64 = 2;
 /// How often a chunk is tried: a page that is busy for a moment, on a slow machine for longer, keeps it from being emptied.
 const ATTEMPTS: u32 = 3;
-/// Memory with one density: 512 MiB.
-const STRETCH: usize = (512 << 20) / PAGE;
-/// Pages that one page of page table entries maps.
-const PAGES_PER_TABLE: usize = 512;
-
-/// Part of memory that is left in free blocks when memory is filled: 1 in 48, so that nothing is killed for it. In a
-/// guest of 7 GiB the kernel keeps 1 in 70 from programs.
-const LEFT_OVER: u64 = 48;
-/// Pages touched between two looks at how much is left: 16 MiB.
-const PAGES_BETWEEN_LOOKS: usize = 4096;
 
 /// One policy's run.
 #[derive(Debug, Serialize, Deserialize)]
@@ -86,7 +73,7 @@ fn round(
     policy: &mut dyn CompactionPolicy,
     seed: u64,
 ) -> Result<Round, Error> {
-    let contents = fragment(seed)?;
+    let contents = fragment(seed, 5..=85)?;
     let before = memory.observe_physical().map_err(of_linux)?;
     let mut round = Round {
         fmfi: before.fmfi(HUGE_ORDER),
@@ -128,46 +115,6 @@ fn round(
         contents.read_all()?;
     }
     Ok(round)
-}
-
-/// Fills memory and thins it out.
-fn fragment(seed: u64) -> Result<Contents, Error> {
-    let total = usize::try_from(machine_bytes()?).unwrap_or(usize::MAX);
-    let mut contents = Contents::map(total)?;
-    // The page tables first: they are unmovable, and lie together while memory is still empty.
-    (0..contents.pages())
-        .step_by(PAGES_PER_TABLE)
-        .for_each(|page| contents.touch(page));
-    let filled = fill(&mut contents)?;
-    let mut random = Random::new(seed);
-    for stretch in (0..filled).step_by(STRETCH) {
-        let keep = 5 + below(random.word(), 81);
-        let end = (stretch + STRETCH).min(filled);
-        let mut first = stretch;
-        for page in stretch..end {
-            if below(random.word(), 100) < keep {
-                contents.free(first..page)?;
-                first = page + 1;
-            }
-        }
-        contents.free(first..end)?;
-    }
-    Ok(contents)
-}
-
-/// Touches page after page until almost nothing is left in free blocks, and returns how many.
-fn fill(contents: &mut Contents) -> Result<usize, Error> {
-    let mut filled = 0;
-    while filled < contents.pages() {
-        let memory = mega_linux::memory::observe(&LiveKernel).map_err(of_linux)?;
-        if memory.contiguity < memory.total / LEFT_OVER {
-            break;
-        }
-        let end = (filled + PAGES_BETWEEN_LOOKS).min(contents.pages());
-        (filled..end).for_each(|page| contents.touch(page));
-        filled = end;
-    }
-    Ok(filled)
 }
 
 /// Pages to move for each chunk that could be emptied, ascending.
