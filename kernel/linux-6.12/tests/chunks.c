@@ -95,27 +95,30 @@ static void processes(void)
 	size_t length = 32 * HUGE;
 	char *memory = map_aligned(length);
 	pid_t child[8];
-	int go[2];
+	int go[2], ready[2];
+	char word;
 
 	touch(memory, length);
-	if (pipe(go))
+	if (pipe(go) || pipe(ready))
 		tap_bail("pipe");
 	for (unsigned int i = 0; i < 8; i++) {
 		child[i] = fork();
 		if (!child[i]) {
-			char word;
-
 			close(go[1]);
 			touch(memory, length);
-			_exit(read(go[0], &word, 1) != 0);
+			_exit(write(ready[1], "", 1) != 1 || read(go[0], &word, 1) != 0);
 		}
 	}
-	sleep(1);
+	for (unsigned int i = 0; i < 8; i++)
+		if (read(ready[0], &word, 1) != 1)
+			tap_bail("wait for a child");
 	agree("with children that copy");
 	close(go[1]);
 	for (unsigned int i = 0; i < 8; i++)
 		tap_ok(ended_well(child[i]), "a child ends well");
 	close(go[0]);
+	close(ready[0]);
+	close(ready[1]);
 	munmap(memory, length);
 	agree("with all of them gone");
 }
