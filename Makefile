@@ -3,7 +3,7 @@ CARGO ?= cargo
 MEGA := $(or $(CARGO_TARGET_DIR),target)/release/mega
 
 .DEFAULT_GOAL := build
-.PHONY: help tools build demo lab-programs test test-user test-vm test-kernel test-giant kernel check bench experiments install clean
+.PHONY: help tools build demo lab-programs test test-user test-vm test-kernel test-giant kernel kernel-deb check bench experiments install clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -40,6 +40,10 @@ test-giant: ## the giant pages' tests under KASAN and lockdep, on a kernel of th
 kernel: ## the kernel with transparent 1 GiB pages (kernel/linux-6.12), for the lab; prints where its image is
 	@kernel/vm/deps
 	@echo "$$(kernel/vm/trident-kernel trident-6.12)/arch/x86/boot/bzImage"
+
+kernel-deb: ## Debian packages of that kernel (CONFIG=FILE: another configuration than Debian's cloud kernel's)
+	@kernel/vm/deps
+	@kernel/vm/trident-packages $(if $(CONFIG),--config $(CONFIG))
 
 check: tools ## formatting, lints and documentation
 	$(CARGO) fmt --all --check
