@@ -254,17 +254,19 @@ static void report(const struct operation *operation)
 	fflush(stdout);
 }
 
-/* A child with a span that a giant page maps, for as long as this process runs. */
-static void start_giant_holder(void)
+/* A child with a span that a giant page maps, until it is ended. */
+static pid_t start_giant_holder(void)
 {
 	int device = device_open(), ready[2];
+	pid_t holder;
 	char byte;
 
 	if (!giant_available(device))
 		tap_bail("this kernel has no giant pages");
 	if (pipe(ready))
 		tap_bail("pipe");
-	if (!fork()) {
+	holder = fork();
+	if (!holder) {
 		char *memory = mmap(NULL, 2 * GIANT, PROT_READ | PROT_WRITE,
 				    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 		char *span = (char *)(((uintptr_t)memory + GIANT - 1) & ~(GIANT - 1));
@@ -285,6 +287,7 @@ static void start_giant_holder(void)
 	if (read(ready[0], &byte, 1) != 1)
 		tap_bail("no giant page");
 	tap_note("another process has a giant page");
+	return holder;
 }
 
 static void let_faults_make_giant_pages(void)
@@ -299,9 +302,10 @@ static void let_faults_make_giant_pages(void)
 int main(int argc, char **argv)
 {
 	struct sched_param batch = { 0 };
+	pid_t holder = 0;
 
 	if (argc > 1 && !strcmp(argv[1], "giant")) {
-		start_giant_holder();
+		holder = start_giant_holder();
 		let_faults_make_giant_pages();
 	}
 	check_counter();
@@ -315,5 +319,8 @@ int main(int argc, char **argv)
 	child_began = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	for (size_t i = 0; i < sizeof(operations) / sizeof(*operations); i++)
 		report(&operations[i]);
+	/* It has the device open: the module is to be unloaded next. */
+	if (holder && (kill(holder, SIGKILL) || waitpid(holder, NULL, 0) != holder))
+		tap_bail("end the process with the giant page");
 	return 0;
 }
