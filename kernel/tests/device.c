@@ -11,6 +11,8 @@
 #include "device.h"
 #include "tap.h"
 
+#define MEMORY "/sys/devices/system/memory/"
+
 int device_open(void)
 {
 	int device = open(MEGA_DEVICE, O_RDWR | O_CLOEXEC);
@@ -246,11 +248,19 @@ long seconds_of(const char *variable, long fallback)
 unsigned long memory_block_bytes(void)
 {
 	unsigned long bytes = 0;
-	FILE *file = fopen("/sys/devices/system/memory/block_size_bytes", "re");
+	FILE *file = fopen(MEMORY "block_size_bytes", "re");
 
 	if (file && fscanf(file, "%lx", &bytes) != 1)
 		bytes = 0;
 	if (file)
 		fclose(file);
 	return bytes;
+}
+
+bool set_memory_state(unsigned long block, const char *state)
+{
+	char path[128];
+
+	snprintf(path, sizeof(path), MEMORY "memory%lu/state", block);
+	return write_file(path, state);
 }

@@ -78,4 +78,7 @@ long seconds_of(const char *variable, long fallback);
 /* The size of what memory goes offline in; 0 where the kernel does not tell. */
 unsigned long memory_block_bytes(void);
 
+/* Makes the memory block of that number go "offline" or "online"; whether it did. */
+bool set_memory_state(unsigned long block, const char *state);
+
 #endif /* DEVICE_H */

@@ -14,7 +14,6 @@
 #include "memory.h"
 #include "tap.h"
 
-#define MEMORY "/sys/devices/system/memory/"
 /* Pieces of memory that are taken offline, and how many are tried for that. */
 #define WANTED 4
 #define TRIED 24
@@ -85,14 +84,6 @@ static pid_t start(void (*work)(void))
 	return child;
 }
 
-static bool set_state(unsigned long piece, const char *state)
-{
-	char path[128];
-
-	snprintf(path, sizeof(path), MEMORY "memory%lu/state", piece);
-	return write_file(path, state);
-}
-
 /* Whether the module sees all blocks from frame on as absent. */
 static bool absent(uint64_t frame, uint32_t blocks)
 {
@@ -117,12 +108,12 @@ static int take_away(unsigned long bytes, int *seen, int *back)
 		unsigned long piece = last - 1 - i;
 		struct mega_compact request = compact_request(piece * frames, 9);
 
-		if (!set_state(piece, "offline"))
+		if (!set_memory_state(piece, "offline"))
 			continue;
 		taken++;
 		*seen += absent(piece * frames, frames / 512) &&
 			 ioctl(device, MEGA_IOC_COMPACT, &request) && errno == ENXIO;
-		*back += set_state(piece, "online");
+		*back += set_memory_state(piece, "online");
 	}
 	return taken;
 }

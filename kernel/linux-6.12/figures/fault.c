@@ -7,21 +7,17 @@
  */
 #define _GNU_SOURCE
 #include <stdio.h>
-#include <stdlib.h>
 #include <sys/mman.h>
 #include <time.h>
-#include <unistd.h>
 #include "device.h"
 #include "kernel.h"
+#include "pool.h"
 #include "span.h"
 #include "tap.h"
 
 /* In the first ones the host gives the guest the memory, which is not what is measured: the median leaves them out. */
 #define ROUNDS 7
 #define SIZES "/sys/kernel/mm/transparent_hugepage/"
-#define GIANT_SIZE SIZES "hugepages-1048576kB/"
-/* How long the pool may take to have a chunk, or to have given it back. */
-#define PATIENCE_SECONDS 300
 
 static uint64_t now(void)
 {
@@ -29,28 +25,6 @@ static uint64_t now(void)
 
 	clock_gettime(CLOCK_MONOTONIC, &time);
 	return time.tv_sec * 1000000000ULL + time.tv_nsec;
-}
-
-static long number_in(const char *path)
-{
-	FILE *file = fopen(path, "re");
-	long number;
-
-	if (!file || fscanf(file, "%ld", &number) != 1)
-		tap_bail("read %s", path);
-	fclose(file);
-	return number;
-}
-
-/* Has the pool hold that many chunks. */
-static void set_pool(const char *chunks)
-{
-	set_file(GIANT_SIZE "pool_target", chunks);
-	for (int i = 0; number_in(GIANT_SIZE "pool_chunks") != atol(chunks); i++) {
-		if (i == PATIENCE_SECONDS * 10)
-			tap_bail("the pool never held %s chunks", chunks);
-		usleep(100000);
-	}
 }
 
 /* Writes to every region of a span, and returns how long that took; with a giant page all but the first find it mapped. */
@@ -75,13 +49,13 @@ static void check(const char *span, const char *line)
 		tap_bail("%zu pages of the span are not zero, %lu were written to", nonzero, SPAN_REGIONS);
 }
 
-static void measure(const char *what, const char *giant, const char *chunks, const char *line)
+static void measure(const char *what, const char *giant, unsigned int chunks, const char *line)
 {
 	char *span;
 	uint64_t took;
 
-	set_file(GIANT_SIZE "enabled", giant);
-	set_pool(chunks);
+	size_enable(giant);
+	pool_fill(chunks);
 	span = map_spans(1);
 	took = write_regions(span);
 	check(span, line);
@@ -95,8 +69,8 @@ int main(void)
 	set_file(SIZES "hugepages-2048kB/enabled", "madvise");
 	set_file(SIZES "defrag", "always");
 	for (int round = 0; round < ROUNDS; round++) {
-		measure("pool", "madvise", "1", "AnonPudMapped");
-		measure("zeroed", "never", "0", "AnonHugePages");
+		measure("pool", "madvise", 1, "AnonPudMapped");
+		measure("zeroed", "never", 0, "AnonHugePages");
 	}
 	return 0;
 }

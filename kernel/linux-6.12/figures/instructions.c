@@ -14,13 +14,14 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 #include "device.h"
+#include "pool.h"
+#include "span.h"
 #include "tap.h"
 
 #define REPEATS 64
@@ -36,7 +37,7 @@
 #define SHORT_LISTS "100000"
 
 /* Whether faults make giant pages; where they can. */
-#define AT_FAULT "/sys/kernel/mm/transparent_hugepage/hugepages-1048576kB/enabled"
+#define AT_FAULT SIZE_FOLDER "/enabled"
 
 /* Far from all else that is mapped, so that each measurement needs the same page tables. */
 static char *const area = (char *)(1UL << 40);
@@ -267,19 +268,9 @@ static pid_t start_giant_holder(void)
 		tap_bail("pipe");
 	holder = fork();
 	if (!holder) {
-		char *memory = mmap(NULL, 2 * GIANT, PROT_READ | PROT_WRITE,
-				    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-		char *span = (char *)(((uintptr_t)memory + GIANT - 1) & ~(GIANT - 1));
-		struct mega_promote request = promote_request(pidfd_of(getpid()), span);
-
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		if (memory == MAP_FAILED || madvise(span, GIANT, MADV_HUGEPAGE))
-			tap_bail("mmap");
-		for (size_t offset = 0; offset < GIANT; offset += HUGE)
-			span[offset] = 1;
-		if (ioctl(device, MEGA_IOC_PROMOTE, &request) || request.stop != MEGA_PROMOTE_DONE)
-			tap_bail("PROMOTE stopped with %u", request.stop);
-		if (write(ready[1], &byte, 1) == 1)
+		giant_new(device);
+		if (write(ready[1], "", 1) == 1)
 			pause();
 		_exit(1);
 	}

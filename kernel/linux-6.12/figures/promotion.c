@@ -12,6 +12,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 #include "device.h"
+#include "span.h"
 #include "tap.h"
 
 #define ROUNDS 5
@@ -20,56 +21,7 @@
 /* A page is busy for a moment when something else holds it; a promotion that met one moved less than all. */
 #define PATIENCE 5
 
-#define REGIONS (GIANT / HUGE)
-
 static int device, self;
-
-/* A span of untouched memory that asks for huge pages. */
-static char *map_span(void)
-{
-	char *memory = mmap(NULL, 2 * GIANT, PROT_READ | PROT_WRITE,
-			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	char *span;
-
-	if (memory == MAP_FAILED)
-		tap_bail("mmap");
-	span = (char *)(((uintptr_t)memory + GIANT - 1) & ~(GIANT - 1));
-	if (span > memory)
-		munmap(memory, span - memory);
-	munmap(span + GIANT, memory + GIANT - span);
-	if (madvise(span, GIANT, MADV_HUGEPAGE))
-		tap_bail("MADV_HUGEPAGE");
-	return span;
-}
-
-/* Each base page holds its number, so that one that is lost or in another's place is seen. */
-static void fill(char *span)
-{
-	/* 167 and 512 have no divisor in common: each region's turn comes once, and no neighbour's after it. */
-	for (size_t turn = 0; turn < REGIONS; turn++) {
-		size_t first = (turn * 167 % REGIONS) * (HUGE / PAGE);
-
-		for (size_t page = first; page < first + HUGE / PAGE; page++)
-			*(size_t *)(span + page * PAGE) = page;
-	}
-}
-
-static void check(const char *span)
-{
-	for (size_t page = 0; page < GIANT / PAGE; page++)
-		if (*(const size_t *)(span + page * PAGE) != page)
-			tap_bail("page %zu of the span lost its contents", page);
-}
-
-static struct mega_promote promote(char *span, uint32_t flags)
-{
-	struct mega_promote request = promote_request(self, span);
-
-	request.flags = flags;
-	if (ioctl(device, MEGA_IOC_PROMOTE, &request))
-		tap_bail("PROMOTE");
-	return request;
-}
 
 static void report(const char *what, uint64_t nanoseconds)
 {
@@ -81,12 +33,12 @@ static void report(const char *what, uint64_t nanoseconds)
 static char *promoted_by_copy(void)
 {
 	for (int i = 0; i < PATIENCE; i++) {
-		char *span = map_span();
+		char *span = map_spans(1);
 		struct mega_promote request;
 
-		fill(span);
-		request = promote(span, 0);
-		if (request.stop == MEGA_PROMOTE_DONE && request.moved == REGIONS) {
+		fill(span, GIANT, 1);
+		request = promote(device, span, 0);
+		if (request.stop == MEGA_PROMOTE_DONE && request.moved == SPAN_REGIONS) {
 			report("copy", request.nanoseconds);
 			return span;
 		}
@@ -110,9 +62,9 @@ static void split(char *span)
 
 static void promote_in_place(char *span)
 {
-	struct mega_promote request = promote(span, MEGA_PROMOTE_IN_PLACE);
+	struct mega_promote request = promote(device, span, MEGA_PROMOTE_IN_PLACE);
 
-	if (request.stop != MEGA_PROMOTE_DONE || request.in_place != REGIONS)
+	if (request.stop != MEGA_PROMOTE_DONE || request.in_place != SPAN_REGIONS)
 		tap_bail("PROMOTE in place stopped with %u, %u in place", request.stop, request.in_place);
 	report("in-place", request.nanoseconds);
 }
@@ -130,7 +82,8 @@ int main(void)
 			split(span);
 			promote_in_place(span);
 		}
-		check(span);
+		if (wrong_pages(span, GIANT, 0, 1))
+			tap_bail("pages of the span lost their contents");
 		munmap(span, GIANT);
 	}
 	return 0;

@@ -18,7 +18,6 @@
 #include "span.h"
 #include "tap.h"
 
-#define MEMORY "/sys/devices/system/memory/"
 #define HUGE_POOL "/proc/sys/vm/nr_hugepages"
 
 static void agree(const char *when)
@@ -233,14 +232,6 @@ static void pool(void)
 
 /* ---- Memory that goes and comes ---------------------------------------- */
 
-static bool set_state(unsigned long piece, const char *state)
-{
-	char path[128];
-
-	snprintf(path, sizeof(path), MEMORY "memory%lu/state", piece);
-	return write_file(path, state);
-}
-
 /* Takes some piece of memory offline, from the last on; returns its number, or 0. */
 static unsigned long take_offline(unsigned long frames)
 {
@@ -248,7 +239,7 @@ static unsigned long take_offline(unsigned long frames)
 	unsigned long last = (chunks.chunk[chunks.count - 1].frame + CHUNK_FRAMES) / frames;
 
 	for (unsigned long piece = last - 1; piece && piece + 64 > last; piece--)
-		if (set_state(piece, "offline"))
+		if (set_memory_state(piece, "offline"))
 			return piece;
 	return 0;
 }
@@ -271,7 +262,7 @@ static void offline(void)
 	       "what is offline counts as unmovable (%u frames, before %u)",
 	       chunk_of(&after, piece * frames)->unmovable, chunk_of(&before, piece * frames)->unmovable);
 	agree("with memory offline");
-	tap_ok(set_state(piece, "online"), "it comes back");
+	tap_ok(set_memory_state(piece, "online"), "it comes back");
 	after = chunks_now();
 	/* But for what somebody else has allocated meanwhile. */
 	tap_ok(chunk_of(&after, piece * frames)->unmovable <

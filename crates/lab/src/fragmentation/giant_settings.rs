@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use mega_linux::chunk_order;
 use mega_linux::kernel::{Kernel, LiveKernel};
+use mega_linux::physical::vmstat;
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
@@ -126,10 +127,7 @@ fn number(path: &Path) -> Result<u64, Error> {
 
 /// The value of a line of `/proc/vmstat`.
 fn event(events: &str, name: &str) -> Result<u64, Error> {
-    events
-        .lines()
-        .find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.parse().ok())
-        .ok_or_else(|| Error::Missing(format!("/proc/vmstat has no {name}")))
+    vmstat::event(events, name).ok_or_else(|| Error::Missing(format!("/proc/vmstat has no {name}")))
 }
 
 #[cfg(test)]

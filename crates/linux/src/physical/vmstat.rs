@@ -22,6 +22,15 @@ pub struct CompactionStatistics {
     pub failed: u64,
 }
 
+/// The value of the line `name` in the text of `/proc/vmstat`; `None` where there is no such line.
+#[must_use]
+pub fn event(text: &str, name: &str) -> Option<u64> {
+    let line = text
+        .lines()
+        .find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+    line?.trim().parse().ok()
+}
+
 impl CompactionStatistics {
     /// Reads them.
     ///
@@ -39,12 +48,7 @@ impl CompactionStatistics {
     /// The counts in the text of `/proc/vmstat`; `None` where one is missing.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
-        let value = |name: &str| {
-            let line = text
-                .lines()
-                .find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
-            line?.trim().parse().ok()
-        };
+        let value = |name: &str| event(text, name);
         Some(CompactionStatistics {
             migrate_scanned: value("compact_migrate_scanned")?,
             free_scanned: value("compact_free_scanned")?,
