@@ -143,40 +143,41 @@ static void bind_to(int node)
 		tap_bail("set_mempolicy");
 }
 
-/* A child that takes a node's memory until room is `left` bytes, and keeps it. */
+/* Takes a node's memory until room is `left` bytes, and keeps it. */
+static void take(int node, size_t left)
+{
+	char *memory = map_aligned(1UL << 32);
+
+	bind_to(node);
+	/* In huge pages while there is much: a fault takes its time under KASAN. */
+	madvise(memory, 1UL << 32, MADV_HUGEPAGE);
+	for (size_t at = 0, more; (more = room(node)) > left && at < 1UL << 32;) {
+		if (more < 32 * HUGE)
+			madvise(memory, 1UL << 32, MADV_NOHUGEPAGE);
+		for (more = (more - left) / 2 + PAGE; more >= PAGE; more -= PAGE, at += PAGE)
+			memory[at] = 1;
+	}
+}
+
+/*
+ * A child that does so. It says that it is ready by stopping, for which the kernel needs no memory: a page for a pipe
+ * would have to come from the full node, too, and who does not get one is killed.
+ */
 static pid_t fill(int node, size_t left)
 {
-	int ready[2];
-	pid_t child;
-	char byte;
+	pid_t child = fork();
+	int status;
 
-	if (pipe(ready))
-		tap_bail("pipe");
-	child = fork();
 	if (child < 0)
 		tap_bail("fork");
 	if (!child) {
-		char *memory = map_aligned(1UL << 32);
-
 		write_file("/proc/self/oom_score_adj", "1000");
-		bind_to(node);
-		/* In huge pages while there is much: a fault takes its time under KASAN. */
-		madvise(memory, 1UL << 32, MADV_HUGEPAGE);
-		for (size_t at = 0, more; (more = room(node)) > left && at < 1UL << 32;) {
-			if (more < 32 * HUGE)
-				madvise(memory, 1UL << 32, MADV_NOHUGEPAGE);
-			for (more = (more - left) / 2 + PAGE; more >= PAGE; more -= PAGE, at += PAGE)
-				memory[at] = 1;
-		}
-		if (write(ready[1], "", 1) != 1)
-			_exit(1);
-		pause();
+		take(node, left);
+		raise(SIGSTOP);
 		_exit(0);
 	}
-	close(ready[1]);
-	if (read(ready[0], &byte, 1) != 1)
+	if (waitpid(child, &status, WUNTRACED) != child || !WIFSTOPPED(status))
 		tap_note("the child that fills node %d was killed", node);
-	close(ready[0]);
 	return child;
 }
 
