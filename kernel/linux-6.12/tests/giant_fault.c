@@ -504,12 +504,13 @@ static void against(void (*disturb)(void), const char *what)
 	tap_note("%lu rounds, %ld giant pages", rounds, vmstat("anon_pud_fault_alloc") - before);
 }
 
-/* Mapped anew, so that there is nothing, not even a table. */
+/* Mapped anew, so that there is nothing, not even a table; and the chunk that it had, if any, may come back. */
 static void map_anew(void)
 {
 	if (mmap(shared, GIANT, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1,
 		 0) != shared)
 		tap_bail("mmap");
+	pool_want(1);
 }
 
 static void fork_and_map_anew(void)

@@ -91,12 +91,16 @@ void pool_fill(unsigned int chunks)
 {
 	long all = (long)chunks * nodes_with_memory();
 
-	pool_want(chunks);
-	/* Asked again: a chunk may have had a page in it that was busy, and then the thread waits. */
-	for (int i = 0; i < 2; i++) {
-		if (pool_reaches(all))
+	/*
+	 * Asked again each second: a chunk may have had a page in it that was busy, such as one of a process that is just
+	 * ending, and then the thread waits for a minute.
+	 */
+	for (int i = 0; i < TICKS; i++) {
+		if (i % 10 == 0)
+			pool_want(chunks);
+		if (pool_chunks() == all)
 			return;
-		pool_want(chunks);
+		usleep(TICK_MICROSECONDS);
 	}
 	tap_bail("the pool has %ld chunks, and does not come to have %ld", pool_chunks(), all);
 }
