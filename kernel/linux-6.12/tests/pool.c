@@ -124,13 +124,15 @@ static bool nobodys(uint64_t frame)
 
 uint64_t pooled_frame(uint64_t end)
 {
+	uint64_t last = 0;
+
 	for (uint64_t chunk = 0; chunk + CHUNK_FRAMES <= end; chunk += CHUNK_FRAMES) {
 		uint64_t at = chunk;
 
 		while (at < chunk + CHUNK_FRAMES && nobodys(at))
 			at += HUGE / PAGE;
 		if (at == chunk + CHUNK_FRAMES)
-			return chunk;
+			last = chunk;
 	}
-	return 0;
+	return last;
 }

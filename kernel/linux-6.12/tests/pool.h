@@ -40,7 +40,10 @@ void pool_fill(unsigned int chunks);
 /* Empties it, and waits for that. */
 void pool_empty(void);
 
-/* First frame of a chunk that is in the pool and zeroed, or 0. */
+/*
+ * First frame of the last chunk that is in the pool and zeroed, or 0. The last, because the kernel's own memory is mostly on
+ * the first node: that may have no other.
+ */
 uint64_t pooled_frame(uint64_t end);
 
 #endif /* POOL_H */
