@@ -31,8 +31,9 @@ const KEPT: std::ops::RangeInclusive<usize> = 5..=45;
 const SPANS: u32 = 2;
 /// A step of the engine, and the pause before it.
 const INTERVAL: Duration = Duration::from_millis(200);
-/// So many steps without a change are the end: what failed was tried three times by then.
-const QUIET_STEPS: u32 = 7;
+/// So many steps without a change are the end: the engine leaves alone for 64 what failed for good, as it seems, and a
+/// region of which a page was just being moved seems so.
+const QUIET_STEPS: u32 = 67;
 /// The mechanism that is none beside the page fault.
 const FAULT_ONLY: &str = "fault-only";
 
