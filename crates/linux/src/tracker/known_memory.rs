@@ -3,7 +3,7 @@
 use std::io;
 use std::ops::Range;
 
-use mega_core::{BASE_PAGE_SIZE, PAGES_PER_REGION, PageSize, Region};
+use mega_core::{BASE_PAGE_SIZE, HUGE_PAGE_SIZE, PAGES_PER_REGION, PageSize, Region};
 
 use super::own_memory::{Advice, OwnMemory};
 
@@ -109,6 +109,18 @@ impl KnownMemory {
     /// As `madvise`.
     pub(super) fn clear_accessed(&self) -> io::Result<()> {
         self.memory.advise(self.range(), Advice::Cold)
+    }
+
+    /// Empties the LRU caches of all CPUs. Clearing empties that of its own alone, and passes over pages that were touched
+    /// a moment ago on a CPU that this thread has left since.
+    pub(super) fn drain_lru_caches(&self) {
+        for (plan, known) in PLANS.iter().zip(&self.regions) {
+            if plan.huge {
+                let region = known.start..known.start + HUGE_PAGE_SIZE;
+                // It is huge already: the call does nothing else. Without THP there is nothing to do it with.
+                let _ = self.memory.advise(region, Advice::Collapse);
+            }
+        }
     }
 
     /// Reads the pages that are to be found accessed.

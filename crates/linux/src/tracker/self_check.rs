@@ -240,6 +240,7 @@ fn check_accessed(
         if last.is_ok() {
             break;
         }
+        memory.drain_lru_caches();
     }
     last
 }
