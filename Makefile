@@ -33,7 +33,7 @@ test-kernel: tools ## what needs a kernel build: the modules under KASAN and loc
 	kernel/vm/deps
 	kernel/vm/test debug
 
-test-giant: ## the giant pages' tests under KASAN and lockdep, on a kernel of their own (most of an hour)
+test-giant: ## the giant pages' tests under KASAN and lockdep, on a kernel of their own (more than an hour)
 	kernel/vm/deps
 	kernel/vm/test giant
 
