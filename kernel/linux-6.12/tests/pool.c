@@ -15,6 +15,7 @@
 /* How often to look, and for how long. */
 #define TICK_MICROSECONDS 100000
 #define TICKS 600
+#define TICKS_A_SECOND 10
 
 void size_enable(const char *who)
 {
@@ -73,11 +74,16 @@ void pool_want(unsigned int chunks)
 	set_file(SIZE_FOLDER "/pool_target", number);
 }
 
-bool pool_reaches(long chunks)
+static bool reaches_within(long chunks, int ticks)
 {
-	for (int i = 0; i < TICKS && pool_chunks() != chunks; i++)
+	for (int i = 0; i < ticks && pool_chunks() != chunks; i++)
 		usleep(TICK_MICROSECONDS);
 	return pool_chunks() == chunks;
+}
+
+bool pool_reaches(long chunks)
+{
+	return reaches_within(chunks, TICKS);
 }
 
 bool pool_memory_reaches(long chunks)
@@ -95,12 +101,10 @@ void pool_fill(unsigned int chunks)
 	 * Asked again each second: a chunk may have had a page in it that was busy, such as one of a process that is just
 	 * ending, and then the thread waits for a minute.
 	 */
-	for (int i = 0; i < TICKS; i++) {
-		if (i % 10 == 0)
-			pool_want(chunks);
-		if (pool_chunks() == all)
+	for (int asked = 0; asked < TICKS / TICKS_A_SECOND; asked++) {
+		pool_want(chunks);
+		if (reaches_within(all, TICKS_A_SECOND))
 			return;
-		usleep(TICK_MICROSECONDS);
 	}
 	tap_bail("the pool has %ld chunks, and does not come to have %ld", pool_chunks(), all);
 }
