@@ -331,7 +331,8 @@ static void unmovable(char *span)
 	tap_ok(request.frame / CHUNK_FRAMES != frame / CHUNK_FRAMES, "it is not chosen then");
 	moves = moves_from(&chunks, frame);
 	tap_equal(moves.all, 0, "and nothing is moved out of it");
-	if (request.stop == MEGA_PROMOTE_DONE && !tap_equal(vmstat("anon_pud_compact_fail"), failed, "and no failure is counted")) {
+	if (request.stop == MEGA_PROMOTE_DONE &&
+	    !tap_equal(vmstat("anon_pud_compact_fail"), failed, "and no failure is counted")) {
 		/* Which chunk it was, and whether it got a page of the kernel's after it had been chosen. */
 		chunks_note(&chunks);
 		chunks = chunks_now();

@@ -11,12 +11,15 @@ patched_source() {
 	cached "source/$(basename "$1")_trident_$key" patch_source "$1"
 }
 
-# patch_source SOURCE FOLDER: files that no patch touches are the same ones: patch writes a new file and never into an old.
+# apply_patch SOURCE PATCH: patch writes a new file and never into an old, so files that no patch touches may be shared.
+apply_patch() { patch --directory "$1" --strip 1 --force --fuzz 0 --no-backup-if-mismatch --input "$2"; }
+
+# patch_source SOURCE FOLDER: files that no patch touches are the same ones.
 patch_source() {
 	local patch log=$2.log
 	cp -al "$1/." "$2"
 	for patch in "$SERIES"/patches/*.patch; do
-		patch --directory "$2" --strip 1 --force --fuzz 0 --no-backup-if-mismatch --input "$patch" >"$log" 2>&1 || {
+		apply_patch "$2" "$patch" >"$log" 2>&1 || {
 			cat "$log" >&2
 			die "$(basename "$patch") does not apply to $1"
 		}
