@@ -89,6 +89,26 @@ static void litter_map(void)
 		tap_bail("MADV_DONTNEED");
 }
 
+/*
+ * Until Linux's own compaction rests. A page that it is just moving cannot be told from one that cannot be moved: the chunk
+ * that it lies in is refused.
+ */
+static void await_compaction(void)
+{
+	long scanned, before = -1;
+	unsigned int waited = 0;
+
+	while ((scanned = vmstat("compact_migrate_scanned") + vmstat("compact_free_scanned")) != before) {
+		if (waited == 600)
+			tap_bail("Linux's own compaction has not come to rest for %u s", waited);
+		before = scanned;
+		sleep(2);
+		waited += 2;
+	}
+	if (waited > 2)
+		tap_note("Linux's own compaction came to rest after %u s", waited);
+}
+
 /* Fills memory but for what it takes to go on, and gives most of it back. */
 static void litter_make(void)
 {
@@ -112,6 +132,7 @@ static void litter_make(void)
 		if (madvise(litter.memory + first * PAGE, (page + 1 - first) * PAGE, MADV_DONTNEED))
 			tap_bail("MADV_DONTNEED");
 	}
+	await_compaction();
 	read_frames();
 	tap_note("%zu pages, of which %zu are kept", litter.pages, kept);
 }
@@ -325,6 +346,10 @@ static void unmovable(char *span)
 		chunks = chunks_now();
 	}
 	tap_ok(chunk_of(&chunks, frame)->unmovable, "the emptiest chunk gets a page of hugetlb's pool");
+	/* The pool has asked for what was not there at once. */
+	await_compaction();
+	read_frames();
+	chunks = chunks_now();
 	failed = vmstat("anon_pud_compact_fail");
 	request = promote(device, span, 0);
 	promote_note(&request);
