@@ -24,6 +24,7 @@
 
 #define SEQUENTIAL "/sys/kernel/debug/anon_pud/sequential"
 #define HUGE_POOL "/proc/sys/vm/nr_hugepages"
+#define PROACTIVE "/proc/sys/vm/compaction_proactiveness"
 
 /* Pages that are given back, or kept, together: 32 such runs in 2 MiB. */
 #define RUN 16
@@ -89,19 +90,31 @@ static void litter_map(void)
 		tap_bail("MADV_DONTNEED");
 }
 
+/* How many pages Linux's own compaction has looked at. It counts them when it ends. */
+static long compaction_scanned(void)
+{
+	return vmstat("compact_migrate_scanned") + vmstat("compact_free_scanned");
+}
+
+/* How far it has got: the pages that it takes, to move them or others to them, it counts as it goes. */
+static long compaction_progress(void)
+{
+	return compaction_scanned() + vmstat("compact_isolated");
+}
+
 /*
- * Until Linux's own compaction rests. A page that it is just moving cannot be told from one that cannot be moved: the chunk
- * that it lies in is refused.
+ * Until Linux's own compaction rests, which goes on for a while after memory was short. A page that it is just moving cannot
+ * be told from one that cannot be moved: the chunk that it lies in is refused.
  */
 static void await_compaction(void)
 {
-	long scanned, before = -1;
+	long progress, before = -1;
 	unsigned int waited = 0;
 
-	while ((scanned = vmstat("compact_migrate_scanned") + vmstat("compact_free_scanned")) != before) {
+	while ((progress = compaction_progress()) != before) {
 		if (waited == 600)
 			tap_bail("Linux's own compaction has not come to rest for %u s", waited);
-		before = scanned;
+		before = progress;
 		sleep(2);
 		waited += 2;
 	}
@@ -328,7 +341,7 @@ static void free_block(uint64_t frame)
 /* The best chunk gets a page that must not be moved: it is not even tried. */
 static void unmovable(char *span)
 {
-	long failed, pool = 0;
+	long failed, scanned, pool = 0;
 	struct chunks chunks = chunks_now();
 	int node = chunk_of(&chunks, frame_of(span))->node;
 	const struct chunk *best = emptiest(&chunks, node);
@@ -351,8 +364,10 @@ static void unmovable(char *span)
 	read_frames();
 	chunks = chunks_now();
 	failed = vmstat("anon_pud_compact_fail");
+	scanned = compaction_scanned();
 	request = promote(device, span, 0);
 	promote_note(&request);
+	tap_note("Linux's own compaction looked at %ld pages meanwhile", compaction_scanned() - scanned);
 	tap_ok(request.frame / CHUNK_FRAMES != frame / CHUNK_FRAMES, "it is not chosen then");
 	moves = moves_from(&chunks, frame);
 	tap_equal(moves.all, 0, "and nothing is moved out of it");
@@ -520,8 +535,8 @@ static void under_load(char *span)
 int main(void)
 {
 	long by_smart, by_sequential;
+	char *first, *second, proactive[16];
 	unsigned int choice;
-	char *first, *second;
 	cpu_set_t last;
 
 	/* Where memory is not shared with the kernel's image. */
@@ -529,6 +544,9 @@ int main(void)
 	CPU_SET(sysconf(_SC_NPROCESSORS_ONLN) - 1, &last);
 	sched_setaffinity(0, sizeof(last), &last);
 	device = device_open();
+	/* Memory in pieces is what Linux's own compaction works on by itself, at any moment, and it hides pages by moving them. */
+	snprintf(proactive, sizeof(proactive), "%ld", read_number(PROACTIVE, 20));
+	set_file(PROACTIVE, "0");
 
 	litter_map();
 	first = span_new(1);
@@ -559,6 +577,8 @@ int main(void)
 	first = span_new(1);
 	litter_make();
 	unmovable(first);
+	/* From here on a chunk may be refused. */
+	set_file(PROACTIVE, proactive);
 	under_load(first);
 	close(device);
 	return tap_end();
