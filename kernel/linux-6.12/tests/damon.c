@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Giant pages that DAMON watches: by their addresses in the process, and by their frames. */
+/* Giant pages that DAMON watches, by their addresses and by their frames: as they are, and as they come and go. */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <stdio.h>
@@ -136,6 +136,31 @@ static void watched(char *span, const char *operations, uint64_t start)
 	tap_equal(wrong_pages(span, GIANT, 0, 1), 0, "no byte changed");
 }
 
+/* Promoted and demoted again and again while it is watched and used. */
+static void watched_changing(int device, char *span, const char *operations, uint64_t start)
+{
+	time_t end = time(NULL) + seconds_of("TRIDENT_RACES_SECONDS", 10);
+	unsigned int promotions = 0, rounds = 0;
+	pthread_t thread;
+
+	damon_on(operations, start, start + GIANT);
+	stop = false;
+	if (pthread_create(&thread, NULL, use, span))
+		tap_bail("pthread_create");
+	while (time(NULL) < end) {
+		demote(device, span);
+		promotions += promote(device, span, MEGA_PROMOTE_IN_PLACE).stop == MEGA_PROMOTE_DONE;
+		rounds++;
+	}
+	tap_note("%u rounds, %u promotions", rounds, promotions);
+	tap_ok(promotions > 0, "%s: it is promoted while it is watched and used", operations);
+	tap_ok(sees(true), "%s: and seen to be in use", operations);
+	stop = true;
+	pthread_join(thread, NULL);
+	damon_off();
+	tap_equal(wrong_pages(span, GIANT, 0, 1), 0, "no byte changed");
+}
+
 int main(void)
 {
 	int device = device_open();
@@ -148,6 +173,9 @@ int main(void)
 	span = giant_new(device);
 	watched(span, "fvaddr", (uintptr_t)span);
 	watched(span, "paddr", frame_of(span) * PAGE);
+	/* In place: it keeps its frames. */
+	watched_changing(device, span, "fvaddr", (uintptr_t)span);
+	watched_changing(device, span, "paddr", frame_of(span) * PAGE);
 	munmap(span, GIANT);
 	tap_equal(meminfo("AnonPudMapped"), 0, "at the end nothing is mapped by giant pages");
 	return tap_end();
