@@ -22,21 +22,20 @@
 /* How long it may take until something is seen. */
 #define PATIENCE_SECONDS 120
 
-static void damon_set(const char *file, unsigned long value)
-{
-	char path[256], number[32];
-
-	snprintf(path, sizeof(path), DAMON "%s", file);
-	snprintf(number, sizeof(number), "%lu", value);
-	set_file(path, number);
-}
-
 static void damon_say(const char *file, const char *word)
 {
 	char path[256];
 
 	snprintf(path, sizeof(path), DAMON "%s", file);
 	set_file(path, word);
+}
+
+static void damon_set(const char *file, unsigned long value)
+{
+	char number[32];
+
+	snprintf(number, sizeof(number), "%lu", value);
+	damon_say(file, number);
 }
 
 /* A scheme that does nothing to regions that have been accessed but count them. */
@@ -116,6 +115,22 @@ static void *use(void *span)
 	return NULL;
 }
 
+static pthread_t use_begin(char *span)
+{
+	pthread_t thread;
+
+	stop = false;
+	if (pthread_create(&thread, NULL, use, span))
+		tap_bail("pthread_create");
+	return thread;
+}
+
+static void use_end(pthread_t thread)
+{
+	stop = true;
+	pthread_join(thread, NULL);
+}
+
 static void watched(char *span, const char *operations, uint64_t start)
 {
 	long splits = vmstat("anon_pud_split");
@@ -123,12 +138,9 @@ static void watched(char *span, const char *operations, uint64_t start)
 
 	damon_on(operations, start, start + GIANT);
 	tap_ok(sees(false), "%s: a giant page that nobody uses is not accessed", operations);
-	stop = false;
-	if (pthread_create(&thread, NULL, use, span))
-		tap_bail("pthread_create");
+	thread = use_begin(span);
 	tap_ok(sees(true), "%s: one that is used is", operations);
-	stop = true;
-	pthread_join(thread, NULL);
+	use_end(thread);
 	tap_ok(sees(false), "%s: and when it is not any more, it is not", operations);
 	damon_off();
 	tap_equal(giant_kib(span, GIANT), GIANT / 1024, "%s leaves it giant", operations);
@@ -144,9 +156,7 @@ static void watched_changing(int device, char *span, const char *operations, uin
 	pthread_t thread;
 
 	damon_on(operations, start, start + GIANT);
-	stop = false;
-	if (pthread_create(&thread, NULL, use, span))
-		tap_bail("pthread_create");
+	thread = use_begin(span);
 	while (time(NULL) < end) {
 		demote(device, span);
 		promotions += promote(device, span, MEGA_PROMOTE_IN_PLACE).stop == MEGA_PROMOTE_DONE;
@@ -155,8 +165,7 @@ static void watched_changing(int device, char *span, const char *operations, uin
 	tap_note("%u rounds, %u promotions", rounds, promotions);
 	tap_ok(promotions > 0, "%s: it is promoted while it is watched and used", operations);
 	tap_ok(sees(true), "%s: and seen to be in use", operations);
-	stop = true;
-	pthread_join(thread, NULL);
+	use_end(thread);
 	damon_off();
 	tap_equal(wrong_pages(span, GIANT, 0, 1), 0, "no byte changed");
 }
