@@ -1,8 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Pages of a giant page that are moved by others: to another node, out of a block, out of memory that goes offline. */
+/*
+ * Pages of a giant page that are moved by others: to another node, out of a block, out of memory that goes offline. And huge
+ * pages that are given back in part while they are moved, as a promotion moves them.
+ */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/mempolicy.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
@@ -131,6 +136,91 @@ static void offline(char *span)
 	promote_surely(device, span);
 }
 
+/* A huge page that one thread has moved to another node. */
+struct move {
+	char *region;
+	volatile bool over;
+};
+
+static void *moved(void *argument)
+{
+	struct move *move = argument;
+	void *pages[1] = { move->region };
+	int other = !node_of(move->region), status[1];
+
+	syscall(SYS_move_pages, 0, 1, pages, &other, status, MPOL_MF_MOVE_ALL);
+	move->over = true;
+	return NULL;
+}
+
+/* Gives a huge page back, base page by base page, from when its migration has begun to when that is over. How many were. */
+static size_t given_back_while_moved(char *region)
+{
+	struct move move = { .region = region };
+	size_t pages = 0;
+	pthread_t mover;
+
+	pthread_create(&mover, NULL, moved, &move);
+	/* Its entry says where it is on its way to then: no frame is mapped. */
+	while (!move.over && frame_of(region))
+		;
+	for (; !move.over && pages < HUGE / PAGE; pages++)
+		madvise(region + pages * PAGE, PAGE, MADV_DONTNEED);
+	pthread_join(mover, NULL);
+	return pages;
+}
+
+#define SHARERS 8
+#define SHARED_REGIONS 50
+
+/* A child that has the regions too: it waits, and checks that what it has is what was there. */
+static pid_t sharer(const char *regions, const int *go)
+{
+	pid_t child = fork();
+	char nothing;
+
+	if (child < 0)
+		tap_bail("fork");
+	if (child)
+		return child;
+	close(go[1]);
+	_exit(read(go[0], &nothing, 1) != 0 || wrong_pages(regions, SHARED_REGIONS * HUGE, 0, 1));
+}
+
+/*
+ * Whoever migrates a huge page and whoever unmaps a part of it both queue it, to be split later, and a kernel that checks itself
+ * warns if they do that in an order that it does not expect. Children have the pages too, because then it takes longer from when
+ * one is mapped here again to when it is mapped everywhere, which is when migration used to queue it.
+ */
+static void given_back_meanwhile(void)
+{
+	char *regions = map_spans(1);
+	size_t wrong = 0, met = 0, well = 0;
+	pid_t children[SHARERS];
+	int go[2];
+
+	if (pipe2(go, O_CLOEXEC))
+		tap_bail("pipe");
+	fill(regions, SHARED_REGIONS * HUGE, 1);
+	for (unsigned int i = 0; i < SHARERS; i++)
+		children[i] = sharer(regions, go);
+	for (size_t at = 0; at < SHARED_REGIONS * HUGE; at += HUGE) {
+		size_t pages = given_back_while_moved(regions + at), given = pages * PAGE;
+
+		met += pages > 0;
+		wrong += nonzero_pages(regions + at, given) + wrong_pages(regions + at + given, HUGE - given, at + given, 1);
+	}
+	close(go[1]);
+	for (unsigned int i = 0; i < SHARERS; i++)
+		well += ended_well(children[i]);
+	close(go[0]);
+	tap_note("%zu of %u huge pages were given back in part while they were moved", met, SHARED_REGIONS);
+	tap_equal(wrong, 0, "given back while moved: what is left is what it was");
+	tap_equal(well, SHARERS, "and all of it where it is shared");
+	tap_ok(met > 0, "and some were");
+	munmap(regions, GIANT);
+}
+
 int main(void)
 {
 	char *span;
@@ -141,6 +231,7 @@ int main(void)
 		one_page(span);
 		whole_span(span);
 		balanced(span);
+		given_back_meanwhile();
 	} else {
 		/* Not a skip: on one node there is nothing to move between. */
 		tap_note("there is one node");
