@@ -5,7 +5,7 @@ use std::env;
 use std::path::PathBuf;
 use std::process::{Command, exit};
 
-const SOURCE: &str = "src/bpf/walk.bpf.c";
+const SOURCE: &str = "src/observe/bpf/walk.bpf.c";
 
 fn main() {
     println!("cargo:rerun-if-changed={SOURCE}");

@@ -19,10 +19,11 @@ use mega_core::policy::Parameters;
 use mega_core::{RegionObservation, compaction::Target};
 use mega_lab::mapping::{Area, HUGE_PAGE, PAGE, WORDS_PER_PAGE};
 use mega_linux::kernel::{Kernel, LiveKernel, ReadOnly};
-use mega_linux::physical::device::{Device, LiveDevice};
-use mega_linux::physical::{PhysicalMemory, Source, interface};
+use mega_linux::module::device::{Device, LiveDevice};
+use mega_linux::module::interface;
+use mega_linux::observe::tracker::{self, TrackerKind};
+use mega_linux::physical::{PhysicalMemory, Source};
 use mega_linux::process;
-use mega_linux::tracker::{self, TrackerKind};
 
 /// Base pages, every `keep`th page of which is touched and holds its own number.
 struct Subject {

@@ -3,11 +3,11 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::Error;
+use crate::act::giant::GiantPages;
 use crate::doctor::{self, Examination};
-use crate::giant::GiantPages;
 use crate::kernel::{Kernel, LiveKernel, ReadOnly};
-use crate::tracker::{Tracker, TrackerKind};
-use crate::tracker_choice;
+use crate::observe::tracker::{Tracker, TrackerKind};
+use crate::observe::tracker_choice;
 
 /// How a [`Host`] is opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

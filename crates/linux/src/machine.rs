@@ -10,9 +10,12 @@ use mega_core::{
     RegionObservation, RegionRef, Span,
 };
 
-use crate::target::Target;
-use crate::zero_filled::ZeroCounter;
-use crate::{Error, Host, actor, eligible, memory};
+use crate::act::perform;
+use crate::observe::memory;
+use crate::observe::zero_filled::ZeroCounter;
+use crate::process::eligible;
+use crate::process::target::Target;
+use crate::{Error, Host};
 
 /// How a [`LinuxMachine`] treats its targets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -305,12 +308,12 @@ impl Machine for LinuxMachine {
         let host = Arc::clone(&self.host);
         let bound = self.options.lock_bound;
         let mut outcomes = Vec::with_capacity(actions.len());
-        for run in actor::runs(actions) {
+        for run in perform::runs(actions) {
             let process = run[0].target.process;
             match self.target(process) {
-                Ok(target) => outcomes.extend(actor::perform(&host, target, run, bound)),
+                Ok(target) => outcomes.extend(perform::perform(&host, target, run, bound)),
                 Err(error) => {
-                    let cause = actor::cause_of(&error);
+                    let cause = perform::cause_of(&error);
                     outcomes.extend(run.iter().map(|_| Outcome::Failed(cause)));
                 }
             }

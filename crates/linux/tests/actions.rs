@@ -18,9 +18,9 @@ use common::subject::Subject;
 use mega_core::{
     Action, ActionKind, Cause, Machine, Outcome, PageSize, ProcessId, Region, RegionRef,
 };
-use mega_linux::fault;
 use mega_linux::kernel::LiveKernel;
-use mega_linux::thp_mode::{self, ThpMode};
+use mega_linux::settings::fault;
+use mega_linux::settings::thp_mode::{self, ThpMode};
 use mega_linux::{Host, HostOptions, LinuxMachine, MachineOptions};
 
 const REGION_BYTES: u64 = 2 << 20;
@@ -293,7 +293,7 @@ fn accesses_are_those_since_the_last_observation() {
         (Duration::from_secs(1), 0),
         (
             Duration::from_micros(50),
-            mega_linux::clear::LRU_BATCH * cpus,
+            mega_linux::observe::clear::LRU_BATCH * cpus,
         ),
     ] {
         machine.set_options(MachineOptions { lock_bound: bound });
@@ -394,7 +394,7 @@ fn stacks_of_threads_are_left_alone() {
     let process = subject.process();
     let eligible = machine.eligible_regions(process, None).unwrap();
     let maps = std::fs::read_to_string(format!("/proc/{}/maps", process.pid)).unwrap();
-    let mappings = mega_linux::eligible::mappings(maps.as_bytes());
+    let mappings = mega_linux::process::eligible::mappings(maps.as_bytes());
     let stacks: Vec<_> = mappings
         .windows(2)
         .filter(|pair| !pair[0].accessible && pair[0].range.end == pair[1].range.start)

@@ -13,11 +13,11 @@ use mega_core::{
     Action, ActionKind, Cause, GIANT_PAGE_SIZE, HUGE_PAGE_SIZE, Machine, Outcome, PageSize,
     ProcessId, ProcessObservation, RegionRef, Span,
 };
+use mega_linux::act::giant::GiantPages;
 use mega_linux::doctor::{Examination, TrackerChoice};
-use mega_linux::giant::GiantPages;
 use mega_linux::kernel::fake::{FakeDevice, FakeKernel, FakeProcess, FakeTracker};
 use mega_linux::kernel::{Advice, Kernel, ReadOnly};
-use mega_linux::tracker::{Target, TrackError, Tracker, TrackerKind};
+use mega_linux::observe::tracker::{Target, TrackError, Tracker, TrackerKind};
 use mega_linux::{Host, LinuxMachine, MachineOptions};
 
 const PID: u32 = 7;

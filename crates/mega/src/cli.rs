@@ -8,7 +8,7 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use mega_core::policy::DEFAULT_POLICY;
 use mega_linux::TrackerKind;
-use mega_linux::fault::FaultMode;
+use mega_linux::settings::fault::FaultMode;
 
 use crate::value;
 

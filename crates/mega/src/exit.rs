@@ -44,11 +44,13 @@ impl From<mega_linux::Error> for Failure {
     }
 }
 
-impl From<mega_linux::claim::ClaimError> for Failure {
-    fn from(error: mega_linux::claim::ClaimError) -> Self {
+impl From<mega_linux::process::claim::ClaimError> for Failure {
+    fn from(error: mega_linux::process::claim::ClaimError) -> Self {
         match error {
-            mega_linux::claim::ClaimError::Other(error) => error.into(),
-            held @ mega_linux::claim::ClaimError::Held { .. } => Failure::Failed(held.to_string()),
+            mega_linux::process::claim::ClaimError::Other(error) => error.into(),
+            held @ mega_linux::process::claim::ClaimError::Held { .. } => {
+                Failure::Failed(held.to_string())
+            }
         }
     }
 }

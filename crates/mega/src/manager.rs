@@ -9,10 +9,11 @@ use mega_core::compaction::ahead::Demand;
 use mega_core::engine::{Engine, StepReport};
 use mega_core::policy::{self, BuildError};
 use mega_core::{Action, HUGE_PAGE_SIZE, Machine, Observation, Outcome, ProcessId, RegionRef};
-use mega_linux::changed_settings::ChangedSettings;
-use mega_linux::claim::{Claim, ClaimError};
-use mega_linux::run_dir::RunDir;
-use mega_linux::{Error, Host, LinuxMachine, MachineOptions, chunk_order, process};
+use mega_linux::process::claim::{Claim, ClaimError};
+use mega_linux::settings::changed_settings::ChangedSettings;
+use mega_linux::settings::chunk_order;
+use mega_linux::settings::run_dir::RunDir;
+use mega_linux::{Error, Host, LinuxMachine, MachineOptions, process};
 
 use crate::config::{Select, Settings};
 use crate::contiguity::Contiguity;

@@ -10,9 +10,9 @@ use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
-use mega_linux::fault::FaultControl;
 use mega_linux::kernel::LiveKernel;
 use mega_linux::process;
+use mega_linux::settings::fault::FaultControl;
 use nix::sys::signal::{Signal, kill, raise};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::{Pid, getpgid, getpgrp};

@@ -13,8 +13,8 @@ use live::{
     workload,
 };
 use mega_linux::kernel::{Kernel, LiveKernel};
-use mega_linux::run_dir::RunDir;
-use mega_linux::thp_mode::{self, Guard, ThpMode};
+use mega_linux::settings::run_dir::RunDir;
+use mega_linux::settings::thp_mode::{self, Guard, ThpMode};
 
 /// One test at a time: the mode is the machine's. (Test binaries run one after another.)
 static MODE: Mutex<()> = Mutex::new(());

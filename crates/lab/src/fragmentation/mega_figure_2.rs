@@ -8,8 +8,8 @@
 use std::fmt::Write;
 
 use mega_linux::kernel::{Kernel, LiveKernel};
-use mega_linux::physical::device::{Device, LiveDevice};
-use mega_linux::physical::interface::{Region, ScanTask, TASK_CLEAR};
+use mega_linux::module::device::{Device, LiveDevice};
+use mega_linux::module::interface::{Region, ScanTask, TASK_CLEAR};
 use rustix::fd::AsRawFd;
 use serde::{Deserialize, Serialize};
 

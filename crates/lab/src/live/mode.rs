@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use mega_core::policy::{self, PolicyInfo};
-use mega_linux::giant::GiantPages;
+use mega_linux::act::giant::GiantPages;
 use mega_linux::kernel::LiveKernel;
 
 /// How a program gets its pages.

@@ -5,7 +5,7 @@ use std::io;
 use super::probe::{CAP_SYS_NICE, CAP_SYS_PTRACE, Capability, Probes};
 use super::{Feature, State, TrackerChoice};
 use crate::kernel::Refused;
-use crate::tracker_choice::Choice;
+use crate::observe::tracker_choice::Choice;
 use crate::{Error, TrackerKind};
 
 /// Every feature, in the order in which they matter.
@@ -352,7 +352,7 @@ fn giant_pages(probes: &Probes) -> Feature {
         seen,
         needed_for: "giant pages: promoting 1 GiB of a program to one translation",
         cost_if_missing: "2 MiB pages are the largest: a program that uses more than its TLB reaches by them keeps missing it",
-        remedy: crate::giant::REMEDY,
+        remedy: crate::act::giant::REMEDY,
         required: false,
     }
 }

@@ -13,9 +13,9 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use crate::kernel::Kernel;
-use crate::run_dir::RunDir;
-use crate::thp_mode::Stale;
-use crate::tracker_choice::{self, Choice};
+use crate::observe::tracker_choice::{self, Choice};
+use crate::settings::run_dir::RunDir;
+use crate::settings::thp_mode::Stale;
 use crate::{Error, TrackerKind};
 
 /// Whether a feature is there.
@@ -107,7 +107,7 @@ pub(crate) fn examine_with(kernel: &dyn Kernel, choice: &Choice) -> Examination 
         other_consumers: consumers::find(kernel),
         // Without a run directory there can be no record in it.
         stale_state: RunDir::existing()
-            .and_then(|run_dir| crate::thp_mode::stale(kernel, &run_dir).ok())
+            .and_then(|run_dir| crate::settings::thp_mode::stale(kernel, &run_dir).ok())
             .flatten(),
     }
 }

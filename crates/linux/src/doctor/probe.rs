@@ -7,10 +7,10 @@ use mega_core::BASE_PAGE_SIZE;
 
 use super::experiment::{self, Experiment};
 use crate::Error;
-use crate::giant::GiantPages;
+use crate::act::giant::GiantPages;
 use crate::hzmem;
 use crate::kernel::{Kernel, PagemapScan, category};
-use crate::thp_mode::{self, ThpMode};
+use crate::settings::thp_mode::{self, ThpMode};
 
 /// A capability by its number in `linux/capability.h`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,7 +68,7 @@ pub(super) fn look(kernel: &dyn Kernel) -> Probes {
         experiment: experiment::run(kernel),
         pagemap_scan: pagemap_scan(kernel),
         clear_refs: kernel.write(Path::new("/proc/self/clear_refs"), b"1"),
-        per_process_fault_control: crate::fault::knows_per_process_control(kernel),
+        per_process_fault_control: crate::settings::fault::knows_per_process_control(kernel),
         ptrace_scope: line(kernel, "/proc/sys/kernel/yama/ptrace_scope")
             .and_then(|text| text.parse().ok()),
         unified_cgroups: kernel

@@ -80,7 +80,7 @@ impl Hzmem {
     }
 
     /// Gives it memory: `start` to `start + bytes` is taken from the kernel for good, whatever is in it moved elsewhere.
-    /// Both are multiples of the size of a memory block ([`crate::memory_blocks::size`]). Where it fails, the kernel has
+    /// Both are multiples of the size of a memory block ([`crate::physical::memory_blocks::size`]). Where it fails, the kernel has
     /// the memory again, though it may have to be put online.
     ///
     /// # Errors
@@ -110,7 +110,7 @@ impl Hzmem {
     }
 
     /// Gives the range that begins at `start` back to the kernel. Its memory blocks have to be put online then
-    /// ([`crate::memory_blocks::put_online`]).
+    /// ([`crate::physical::memory_blocks::put_online`]).
     ///
     /// # Errors
     /// [`Error::Missing`] where the privilege is missing; [`Error::Io`] where it is in use, or cannot be given back.

@@ -16,11 +16,11 @@ use mega_core::{
 };
 
 use super::{Advice, FileHandle, Kernel, PageRange, PagemapScan, ProcessHandle, ThpDisable};
-use crate::physical::device::Device;
-use crate::physical::interface::{
+use crate::module::device::Device;
+use crate::module::interface::{
     self, Block, Compact, Demote, FreeZero, Info, Promote, ScanBlocks, ScanTask,
 };
-use crate::tracker::{Target, TrackError, Tracker, TrackerKind};
+use crate::observe::tracker::{Target, TrackError, Tracker, TrackerKind};
 
 /// One region of a fake process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 //! [`LiveKernel`] is the kernel this runs on, [`ReadOnly`] refuses every write (dry run), and
 //! [`fake::FakeKernel`] is a scripted one for tests. The trait is flat and its arguments are plain data, so
 //! that a recorder can wrap it. The only kernel state that does not pass it is the BPF walker's: a loaded
-//! program is a live object of its own ([`crate::tracker`]).
+//! program is a live object of its own ([`crate::observe::tracker`]).
 
 pub mod fake;
 mod live;

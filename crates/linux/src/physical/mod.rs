@@ -5,10 +5,8 @@
 //! `/dev/mega`, which knows those too, counts pinned and per-CPU pages right, and can empty blocks and chunks.
 
 pub mod buddyinfo;
-pub mod device;
-pub mod interface;
-mod ioctl;
 pub mod iomem;
+pub mod memory_blocks;
 mod module_blocks;
 pub mod page_flags;
 pub mod pagetypeinfo;
@@ -28,7 +26,8 @@ use serde::Serialize;
 
 use crate::Error;
 use crate::kernel::Kernel;
-use device::{Device, LiveDevice};
+use crate::module::device::{self, Device, LiveDevice};
+use crate::module::interface;
 use page_flags::PageFlags;
 use zoneinfo::ZoneSpan;
 

@@ -6,9 +6,9 @@ use std::time::Duration;
 use mega_core::PageSize;
 use mega_core::compaction::{Block, BlockObservation, PAGES_PER_BLOCK};
 
-use super::device::{Device, refused};
-use super::interface::{self, ScanBlocks};
 use crate::Error;
+use crate::module::device::{Device, refused};
+use crate::module::interface::{self, ScanBlocks};
 
 /// Blocks per request: 4 GiB, 32 KiB of answer.
 const BATCH: u32 = 2048;

@@ -8,9 +8,9 @@ use std::ops::Range;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use mega_core::ProcessId;
-use mega_linux::fault::{self, FaultControl};
 use mega_linux::kernel::LiveKernel;
 use mega_linux::process;
+use mega_linux::settings::fault::{self, FaultControl};
 
 const PAGE: usize = 4096;
 const REGION: usize = 2 << 20;

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mega_linux::kernel::{Kernel, LiveKernel};
-use mega_linux::run_dir::RunDir;
-use mega_linux::{Host, HostOptions, stale};
+use mega_linux::settings::run_dir::RunDir;
+use mega_linux::settings::stale;
+use mega_linux::{Host, HostOptions};
 use nix::sys::signal::Signal;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use sd_notify::NotifyState;

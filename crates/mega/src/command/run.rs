@@ -10,10 +10,11 @@ use std::time::Duration;
 use mega_core::engine::Budgets;
 use mega_core::policy;
 use mega_lab::bytes;
-use mega_linux::fault::{FaultControl, FaultMode};
 use mega_linux::kernel::{Kernel, LiveKernel};
-use mega_linux::run_dir::RunDir;
-use mega_linux::{Host, HostOptions, stale};
+use mega_linux::settings::fault::{FaultControl, FaultMode};
+use mega_linux::settings::run_dir::RunDir;
+use mega_linux::settings::stale;
+use mega_linux::{Host, HostOptions};
 
 use crate::cli::Run;
 use crate::config::Settings;

@@ -10,8 +10,8 @@ use mega_core::engine::{Would, would};
 use mega_core::policy::{self, Parameters};
 use mega_core::{HUGE_PAGE_SIZE, Machine, Observation, ProcessId, ProcessObservation, RegionRef};
 use mega_lab::bytes;
-use mega_linux::claim::{Claim, ClaimError};
 use mega_linux::kernel::LiveKernel;
+use mega_linux::process::claim::{Claim, ClaimError};
 use mega_linux::{Error, Host, HostOptions, LinuxMachine, MachineOptions, process};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 

@@ -5,7 +5,7 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use mega_linux::run_dir::RunDir;
+use mega_linux::settings::run_dir::RunDir;
 
 use super::{Command, LONGEST_LINE, Request, Response, folder};
 use crate::exit::Failure;

@@ -6,7 +6,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use mega_linux::run_dir::RunDir;
+use mega_linux::settings::run_dir::RunDir;
 use rustix::net::sockopt::socket_peercred;
 use rustix::process::geteuid;
 

@@ -9,10 +9,11 @@ use std::time::Instant;
 use mega_core::BASE_PAGE_SIZE;
 use mega_core::compaction::{MemoryBlock, MigrationCounts, Stopped, memory_blocks};
 use mega_lab::bytes;
+use mega_linux::Error;
 use mega_linux::hzmem::Hzmem;
 use mega_linux::kernel::{Kernel, LiveKernel};
+use mega_linux::physical::memory_blocks as blocks;
 use mega_linux::physical::{PhysicalMemory, iomem};
-use mega_linux::{Error, memory_blocks as blocks};
 use serde::Serialize;
 
 use crate::cli::HzGrow;

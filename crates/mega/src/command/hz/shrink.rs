@@ -5,9 +5,10 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use mega_lab::bytes;
+use mega_linux::Error;
 use mega_linux::hzmem::{Hzmem, Origin, Range};
 use mega_linux::kernel::{Kernel, LiveKernel};
-use mega_linux::{Error, memory_blocks};
+use mega_linux::physical::memory_blocks;
 use serde::Serialize;
 
 use crate::cli::{HzRange, HzShrink};

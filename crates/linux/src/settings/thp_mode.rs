@@ -14,7 +14,7 @@ use rustix::fs::FlockOperation;
 use serde::{Deserialize, Serialize};
 
 use crate::kernel::Kernel;
-use crate::run_dir::RunDir;
+use crate::settings::run_dir::RunDir;
 use crate::{Error, process};
 
 /// Where the kernel keeps it.

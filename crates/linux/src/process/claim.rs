@@ -9,7 +9,7 @@ use mega_core::ProcessId;
 use rustix::fs::FlockOperation;
 
 use crate::Error;
-use crate::run_dir::RunDir;
+use crate::settings::run_dir::RunDir;
 
 /// The right to manage one process, for as long as this lives. The lock on its file is the kernel's, so a
 /// manager that is killed gives it up too.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::Error;
 use crate::kernel::Kernel;
-use crate::tracker::{self, Tracker, TrackerKind};
+use crate::observe::tracker::{self, Tracker, TrackerKind};
 
 /// The tracker chosen, and what was found on the way.
 pub struct Choice {

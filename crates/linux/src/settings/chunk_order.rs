@@ -7,9 +7,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::Error;
-use crate::changed_settings::ChangedSettings;
 use crate::kernel::Kernel;
-use crate::run_dir::RunDir;
+use crate::settings::changed_settings::ChangedSettings;
+use crate::settings::run_dir::RunDir;
 
 /// Where the kernel keeps it.
 pub const PATH: &str = "/sys/kernel/debug/anon_pud/sequential";

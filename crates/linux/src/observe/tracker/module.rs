@@ -15,8 +15,8 @@ use mega_core::{PAGES_PER_REGION, PageSize, RegionObservation};
 use super::whole::{USER_END, whole_regions};
 use super::{Target, TrackError, Tracker, TrackerKind, Unavailable};
 use crate::kernel::Kernel;
-use crate::physical::device::{Device, LiveDevice};
-use crate::physical::interface::{self, ScanTask};
+use crate::module::device::{Device, LiveDevice};
+use crate::module::interface::{self, ScanTask};
 
 /// Regions per call: 8 GiB, 64 KiB of answer.
 const BATCH: u32 = 4096;
@@ -157,7 +157,7 @@ mod tests {
 
     use super::*;
     use crate::kernel::ProcessHandle;
-    use crate::physical::interface::{
+    use crate::module::interface::{
         Block, Compact, Demote, FreeZero, Info, Promote, Region, ScanBlocks,
     };
 

@@ -160,7 +160,7 @@ fn other_version(version: Option<u32>) -> Error {
 }
 
 /// The module refused a request.
-pub(super) fn refused(attempt: &str, source: io::Error) -> Error {
+pub(crate) fn refused(attempt: &str, source: io::Error) -> Error {
     if source.raw_os_error() == Some(libc::EPERM) {
         return not_permitted();
     }

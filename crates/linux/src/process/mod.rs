@@ -1,5 +1,9 @@
 //! Which processes there are and what is known about them, from `/proc`.
 
+pub mod claim;
+pub mod eligible;
+pub(crate) mod target;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 

@@ -5,7 +5,7 @@ use std::ops::Range;
 use mega_core::{BASE_PAGE_SIZE, Region};
 
 use crate::kernel::{FileHandle, Kernel, PageRange, PagemapScan, category};
-use crate::tracker::pagemap::{self, ENTRIES, Entry};
+use crate::observe::tracker::pagemap::{self, ENTRIES, Entry};
 
 /// Bytes of one base page, as a length in memory.
 const PAGE: usize = 4 << 10;

@@ -1,4 +1,4 @@
-//! The `bpf` tracker: reads Accessed bits from the page tables, by the BPF program in [`crate::bpf`].
+//! The `bpf` tracker: reads Accessed bits from the page tables, by the BPF program in [`crate::observe::bpf`].
 
 use std::ops::Range;
 use std::path::Path;
@@ -9,8 +9,10 @@ use mega_core::RegionObservation;
 use super::self_check::{self, Geometry};
 use super::whole::whole_regions;
 use super::{Target, TrackError, Tracker, TrackerKind, Unavailable};
-use crate::bpf::{Identity, LoadError, MAX_RANGES, Program, Run, RunError, Status, Thread};
 use crate::kernel::Kernel;
+use crate::observe::bpf::{
+    Identity, LoadError, MAX_RANGES, Program, Run, RunError, Status, Thread,
+};
 
 /// What the last scan took, for reports and tests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -93,7 +95,7 @@ impl BpfTracker {
     fn run(
         &mut self,
         walk: &mut Walk<'_>,
-        request: &crate::bpf::Request,
+        request: &crate::observe::bpf::Request,
     ) -> Result<Run, TrackError> {
         let run = self
             .program

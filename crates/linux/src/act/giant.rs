@@ -15,8 +15,8 @@ use mega_core::{
 
 use crate::Error;
 use crate::kernel::{Kernel, ProcessHandle};
-use crate::physical::device::{Device, LiveDevice};
-use crate::physical::interface::{self, Demote, FreeZero, Promote, ScanTask};
+use crate::module::device::{Device, LiveDevice};
+use crate::module::interface::{self, Demote, FreeZero, Promote, ScanTask};
 
 /// A `page_shift` of the module's: 1 GiB.
 const GIANT_SHIFT: u8 = 30;

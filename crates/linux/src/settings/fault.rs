@@ -7,8 +7,8 @@ use serde::Serialize;
 
 use crate::Error;
 use crate::kernel::{Kernel, Refused, ThpDisable, sys};
-use crate::run_dir::RunDir;
-use crate::thp_mode::{self, Guard, ThpMode};
+use crate::settings::run_dir::RunDir;
+use crate::settings::thp_mode::{self, Guard, ThpMode};
 
 /// What faults of a started program take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]

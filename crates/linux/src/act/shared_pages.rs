@@ -9,7 +9,7 @@ use std::path::Path;
 use mega_core::{PAGES_PER_REGION, RegionObservation};
 
 use crate::kernel::{FileHandle, Kernel};
-use crate::tracker::pagemap::{self, ENTRIES, Entry};
+use crate::observe::tracker::pagemap::{self, ENTRIES, Entry};
 
 /// Where the administrator says how many khugepaged bears with.
 const LIMIT: &str = "/sys/kernel/mm/transparent_hugepage/khugepaged/max_ptes_shared";

@@ -1,8 +1,9 @@
 //! What a killed mega left changed in the kernel, put back at the next start.
 
+use super::{changed_settings, thp_mode};
+use crate::Error;
 use crate::kernel::Kernel;
-use crate::run_dir::RunDir;
-use crate::{Error, changed_settings, thp_mode};
+use crate::settings::run_dir::RunDir;
 
 /// Puts back everything global that killed megas left changed; says, one item each, what was put back.
 ///

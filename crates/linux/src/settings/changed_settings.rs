@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Error;
 use crate::kernel::Kernel;
-use crate::run_dir::RunDir;
+use crate::settings::run_dir::RunDir;
 
 const RECORD: &str = "changed_settings.json";
 const LOCK: &str = "changed_settings.lock";

@@ -1,4 +1,4 @@
-//! Opens a tracker of a kind. Which kind is chosen in [`crate::tracker_choice`].
+//! Opens a tracker of a kind. Which kind is chosen in [`crate::observe::tracker_choice`].
 
 use std::sync::Arc;
 

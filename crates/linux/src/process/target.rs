@@ -6,14 +6,14 @@ use std::time::Duration;
 
 use mega_core::{PageSize, ProcessId, Region, RegionObservation};
 
-use crate::clear::Clearer;
-use crate::demote::Demoter;
-use crate::eligible::{self, Mapping};
+use crate::act::demote::Demoter;
 use crate::kernel::{Advice, ProcessHandle};
+use crate::observe::clear::Clearer;
+use crate::observe::tracker;
+use crate::observe::turns::{self, Turns};
+use crate::observe::zero_filled::ZeroCounter;
+use crate::process::eligible::{self, Mapping};
 use crate::process::{self, Stat};
-use crate::tracker;
-use crate::turns::{self, Turns};
-use crate::zero_filled::ZeroCounter;
 use crate::{Error, Host};
 
 /// One managed process.

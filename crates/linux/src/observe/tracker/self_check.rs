@@ -16,8 +16,8 @@ use mega_core::{BASE_PAGE_SIZE, PAGES_PER_REGION, PageSize, RegionObservation};
 use super::known_memory::{Known, KnownMemory};
 use super::pagemap;
 use super::zero_page::ZeroPages;
-use crate::bpf::{Program, Request, RunError, Status, Thread};
 use crate::kernel::Kernel;
+use crate::observe::bpf::{Program, Request, RunError, Status, Thread};
 
 /// Tries at seeing the Accessed bits that were just set: something else may clear or set some in between.
 const ACCESS_ATTEMPTS: u32 = 8;

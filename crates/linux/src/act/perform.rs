@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use mega_core::{Action, ActionKind, Cause, Outcome, PageSize, Region, RegionObservation, Span};
 
-use crate::eligible::Mapping;
-use crate::giant::{self, GiantPages};
+use crate::act::giant::{self, GiantPages};
+use crate::act::promote::{self, Answer};
+use crate::act::shared_pages::SharedPages;
 use crate::kernel::ProcessHandle;
-use crate::promote::{self, Answer};
-use crate::shared_pages::SharedPages;
-use crate::target::Target;
+use crate::process::eligible::Mapping;
+use crate::process::target::Target;
 use crate::{Error, Host};
 
 /// Actions looked at together. Within them neighbouring regions share a call, so their order is by address; across
