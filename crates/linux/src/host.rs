@@ -8,6 +8,7 @@ use crate::doctor::{self, Examination};
 use crate::kernel::{Kernel, LiveKernel, ReadOnly};
 use crate::observe::tracker::{Tracker, TrackerKind};
 use crate::observe::tracker_choice;
+use crate::process::Table;
 
 /// How a [`Host`] is opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -29,6 +30,7 @@ pub struct Host {
     shmem_device: Option<(u32, u32)>,
     /// Where the kernel has giant pages and the module is there to make them.
     giant_pages: Option<Mutex<GiantPages>>,
+    processes: Mutex<Table>,
 }
 
 impl Host {
@@ -81,6 +83,7 @@ impl Host {
             clears_itself: tracker.clears_itself(),
             tracker: Mutex::new(tracker),
             giant_pages: None,
+            processes: Mutex::default(),
         }
     }
 
@@ -139,6 +142,15 @@ impl Host {
         // It holds an open device and no state.
         let giant_pages = self.giant_pages.as_ref()?;
         Some(giant_pages.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// The table of processes, one user at a time. Who selects processes refreshes it; a machine asks it whether a
+    /// target ran.
+    pub fn processes(&self) -> MutexGuard<'_, Table> {
+        // A refresh that a panic elsewhere cut leaves processes out, which the next one finds.
+        self.processes
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether nothing is ever changed.

@@ -5,6 +5,7 @@
 //! tracker that was chosen from it. The engine drives a [`machine::LinuxMachine`].
 
 pub mod act;
+mod bpf;
 pub mod doctor;
 pub mod error;
 pub mod host;

@@ -2,7 +2,6 @@
 
 mod abi;
 mod program;
-mod task_link;
 
 pub(crate) use abi::{Identity, MAX_RANGES, Request, Run, Status};
-pub(crate) use program::{LoadError, Program, RunError, Thread};
+pub(crate) use program::{Program, RunError, Thread};

@@ -9,10 +9,9 @@ use mega_core::RegionObservation;
 use super::self_check::{self, Geometry};
 use super::whole::whole_regions;
 use super::{Target, TrackError, Tracker, TrackerKind, Unavailable};
+use crate::bpf::LoadError;
 use crate::kernel::Kernel;
-use crate::observe::bpf::{
-    Identity, LoadError, MAX_RANGES, Program, Run, RunError, Status, Thread,
-};
+use crate::observe::bpf::{Identity, MAX_RANGES, Program, Run, RunError, Status, Thread};
 
 /// What the last scan took, for reports and tests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,5 +1,5 @@
-//! A task iterator limited to one thread: the one thing needed of the BPF system call that libbpf-rs does
-//! not offer.
+//! Task iterators, over one thread or over all: the one thing needed of the BPF system call that libbpf-rs does not
+//! offer.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
@@ -15,7 +15,7 @@ const LINK_INFO_BYTES: u32 = size_of::<bpf_iter_link_info>() as u32;
 ///
 /// # Errors
 /// As `BPF_LINK_CREATE`; `EINVAL` or `E2BIG` where the kernel cannot limit a task iterator.
-pub(super) fn attach_to_thread(program: BorrowedFd<'_>, tid: u32) -> io::Result<OwnedFd> {
+pub(crate) fn attach_to_thread(program: BorrowedFd<'_>, tid: u32) -> io::Result<OwnedFd> {
     let mut info = bpf_iter_link_info::default();
     info.task.tid = tid;
     let options = bpf_link_create_opts {
@@ -32,11 +32,22 @@ pub(super) fn attach_to_thread(program: BorrowedFd<'_>, tid: u32) -> io::Result<
     owned(fd)
 }
 
+/// Attaches the iterator program `program` to every thread of the caller's PID namespace (Linux 5.8). Returns the link.
+///
+/// # Errors
+/// As `BPF_LINK_CREATE`.
+pub(crate) fn attach_to_all(program: BorrowedFd<'_>) -> io::Result<OwnedFd> {
+    // SAFETY: a null pointer to options asks for none; the call takes only a file descriptor besides.
+    let fd =
+        unsafe { libbpf_sys::bpf_link_create(program.as_raw_fd(), 0, BPF_TRACE_ITER, ptr::null()) };
+    owned(fd)
+}
+
 /// Makes an iterator from a link: a file whose first read runs the program.
 ///
 /// # Errors
 /// As `BPF_ITER_CREATE`.
-pub(super) fn iterator(link: &OwnedFd) -> io::Result<OwnedFd> {
+pub(crate) fn iterator(link: &OwnedFd) -> io::Result<OwnedFd> {
     // SAFETY: the call takes only a file descriptor, which `link` keeps open.
     let fd = unsafe { libbpf_sys::bpf_iter_create(link.as_fd().as_raw_fd()) };
     owned(fd)
