@@ -115,17 +115,3 @@ fn who_runs_is_told_from_who_rests() {
     assert!(activity(&table, &resting).is_idle_since(&before[0]));
     assert!(!activity(&table, &running).is_idle_since(&before[1]));
 }
-
-#[test]
-fn a_process_without_a_file_to_open_is_kept_as_it_was() {
-    let helper = Helper::start("exec sleep 60");
-    let mut table = tables().remove(0);
-    refreshed(&mut table);
-    let files: Vec<_> = std::iter::from_fn(|| std::fs::File::open("/dev/null").ok()).collect();
-    let failed = table.refresh(&LiveKernel, true);
-    drop(files);
-    failed.unwrap_err();
-    let mut all = table.processes().iter();
-    assert!(all.any(|known| known.facts.process == helper.id()));
-    refreshed(&mut table);
-}

@@ -1,22 +1,44 @@
 //! Which mega manages which process: two would clear each other's Accessed bits.
+//!
+//! All megas share one file in the run directory. A process's place in it is at four times its pid; whoever locks that
+//! place has the process. The locks are the kernel's (`F_OFD_SETLK`), so a manager that is killed gives up all that it
+//! had. One open file serves any number of processes.
 
 use std::fs::{File, OpenOptions};
-use std::io::{Read, Seek, Write};
-use std::os::unix::fs::MetadataExt;
+use std::io;
+use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use mega_core::ProcessId;
-use rustix::fs::FlockOperation;
+use nix::errno::Errno;
+use nix::fcntl::{FcntlArg, fcntl};
 
 use crate::Error;
 use crate::settings::run_dir::RunDir;
 
-/// The right to manage one process, for as long as this lives. The lock on its file is the kernel's, so a
-/// manager that is killed gives it up too.
+/// The file, in the run directory.
+const NAME: &str = "claims.lock";
+/// Bytes of a process's place: the pid of the mega that has it.
+const PLACE: u8 = 4;
+
+/// The claims of one mega.
+#[derive(Clone, Debug)]
+pub struct Claims {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    file: File,
+    path: PathBuf,
+}
+
+/// The right to manage one process, for as long as this lives.
 #[derive(Debug)]
 pub struct Claim {
-    path: PathBuf,
-    file: File,
+    shared: Arc<Shared>,
+    pid: u32,
 }
 
 /// Why a claim could not be taken.
@@ -32,106 +54,128 @@ pub enum ClaimError {
         /// The other mega; 0 where it has not said yet.
         by_pid: u32,
     },
-    /// The claim's file could not be made.
+    /// The file could not be locked or written.
     #[error(transparent)]
     Other(#[from] Error),
 }
 
-impl Claim {
-    /// Claims `process`, in the run directory [`RunDir::open`] finds.
+impl Claims {
+    /// Opens the file in `run_dir`, creating it where it is missing.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub fn open(run_dir: &RunDir) -> Result<Self, Error> {
+        let path = run_dir.path().join(NAME);
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(&path)
+            .map_err(Error::io("open", &path))?;
+        Ok(Claims {
+            shared: Arc::new(Shared { file, path }),
+        })
+    }
+
+    /// Claims `process`. Must not be called again for the same pid while the claim lives: a mega does not keep itself
+    /// out.
     ///
     /// # Errors
     /// [`ClaimError::Held`] where another mega has it.
-    pub fn take(process: &ProcessId) -> Result<Self, ClaimError> {
-        Self::take_in(&RunDir::open()?, process)
-    }
-
-    /// Claims `process` in `run_dir`.
-    ///
-    /// # Errors
-    /// As [`Claim::take`].
-    pub fn take_in(run_dir: &RunDir, process: &ProcessId) -> Result<Self, ClaimError> {
-        let claims = RunDir::at(&run_dir.path().join("claims"))?;
-        let path = claims
-            .path()
-            .join(format!("{}.{}", process.pid, process.start_time));
-        loop {
-            let mut file = OpenOptions::new()
-                .read(true)
-                .write(true)
-                .create(true)
-                .truncate(false)
-                .open(&path)
-                .map_err(Error::io("open", &path))?;
-            if rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
-                let mut holder = String::new();
+    pub fn take(&self, process: ProcessId) -> Result<Claim, ClaimError> {
+        let Shared { file, path } = &*self.shared;
+        let place = offset(process.pid);
+        match lock(file, process.pid, libc::F_WRLCK) {
+            Ok(()) => {}
+            Err(Errno::EAGAIN | Errno::EACCES) => {
+                let mut holder = [0; PLACE as usize];
                 // A holder that has not written its pid yet reads as nobody: 0.
-                let _ = file.read_to_string(&mut holder);
+                let _ = file.read_exact_at(&mut holder, place);
                 return Err(ClaimError::Held {
-                    process: *process,
-                    by_pid: holder.trim().parse().unwrap_or(0),
+                    process,
+                    by_pid: u32::from_ne_bytes(holder),
                 });
             }
-            // The last holder may have removed the file between our open and our lock; then ours is
-            // a lock on nothing that others can find.
-            let ours = file.metadata().map_err(Error::io("look at", &path))?.ino();
-            if !std::fs::metadata(&path).is_ok_and(|metadata| metadata.ino() == ours) {
-                continue;
-            }
-            let write = |file: &mut File| {
-                file.set_len(0)?;
-                file.rewind()?;
-                write!(file, "{}", std::process::id())
-            };
-            write(&mut file).map_err(Error::io("write", &path))?;
-            return Ok(Claim { path, file });
+            Err(error) => return Err(Error::io("lock", path)(io::Error::from(error)).into()),
         }
+        let claim = Claim {
+            shared: Arc::clone(&self.shared),
+            pid: process.pid,
+        };
+        file.write_all_at(&std::process::id().to_ne_bytes(), place)
+            .map_err(Error::io("write", path))?;
+        Ok(claim)
     }
 }
 
 impl Drop for Claim {
     fn drop(&mut self) {
-        // Removed while the lock is still held: whoever opened it meanwhile sees that it is gone.
-        let _ = std::fs::remove_file(&self.path);
-        let _ = rustix::fs::flock(&self.file, FlockOperation::Unlock);
+        // It cannot fail for a range that is locked; if it did, the end of this process would unlock it.
+        let _ = lock(&self.shared.file, self.pid, libc::F_UNLCK);
     }
+}
+
+fn offset(pid: u32) -> u64 {
+    u64::from(pid) * u64::from(PLACE)
+}
+
+/// Sets the lock on the place of `pid`, without waiting.
+fn lock(file: &File, pid: u32, kind: libc::c_int) -> Result<(), Errno> {
+    let range = libc::flock {
+        l_type: i16::try_from(kind).map_err(|_| Errno::EINVAL)?,
+        l_whence: i16::try_from(libc::SEEK_SET).map_err(|_| Errno::EINVAL)?,
+        l_start: i64::try_from(offset(pid)).map_err(|_| Errno::EOVERFLOW)?,
+        l_len: i64::from(PLACE),
+        l_pid: 0,
+    };
+    fcntl(file, FcntlArg::F_OFD_SETLK(&range)).map(drop)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn process(pid: u32) -> ProcessId {
+        ProcessId {
+            pid,
+            start_time: 100,
+        }
+    }
+
     #[test]
     fn a_process_is_claimed_once_at_a_time() {
         let directory = tempfile::tempdir().unwrap();
         let run_dir = RunDir::at(directory.path()).unwrap();
-        let process = ProcessId {
-            pid: 7,
-            start_time: 100,
-        };
-        let other_life = ProcessId {
-            pid: 7,
-            start_time: 200,
-        };
-        let claim = Claim::take_in(&run_dir, &process).unwrap();
-        let held = Claim::take_in(&run_dir, &process).unwrap_err();
+        let [one, other] = [(); 2].map(|()| Claims::open(&run_dir).unwrap());
+        let claim = one.take(process(7)).unwrap();
+        let held = other.take(process(7)).unwrap_err();
         assert!(matches!(held, ClaimError::Held { by_pid, .. } if by_pid == std::process::id()));
-        let _other = Claim::take_in(&run_dir, &other_life).unwrap();
+        let _neighbours = [6, 8].map(|pid| other.take(process(pid)).unwrap());
         drop(claim);
-        assert!(!directory.path().join("claims/7.100").exists());
-        Claim::take_in(&run_dir, &process).unwrap();
+        other.take(process(7)).unwrap();
     }
 
     #[test]
-    fn a_file_left_by_a_killed_manager_is_no_claim() {
+    fn what_a_killed_manager_wrote_is_no_claim() {
         let directory = tempfile::tempdir().unwrap();
         let run_dir = RunDir::at(directory.path()).unwrap();
-        let process = ProcessId {
-            pid: 7,
-            start_time: 100,
-        };
-        RunDir::at(&directory.path().join("claims")).unwrap();
-        std::fs::write(directory.path().join("claims/7.100"), "4194303").unwrap();
-        Claim::take_in(&run_dir, &process).unwrap();
+        std::fs::write(directory.path().join(NAME), [7; 4096]).unwrap();
+        Claims::open(&run_dir).unwrap().take(process(7)).unwrap();
+    }
+
+    #[test]
+    fn any_number_of_processes_takes_one_file() {
+        let directory = tempfile::tempdir().unwrap();
+        let run_dir = RunDir::at(directory.path()).unwrap();
+        let claims = Claims::open(&run_dir).unwrap();
+        let files = || std::fs::read_dir("/proc/self/fd").unwrap().count();
+        let before = files();
+        let held: Vec<Claim> = (1..5000)
+            .map(|pid| claims.take(process(pid * 3)).unwrap())
+            .collect();
+        assert_eq!(files(), before);
+        drop(held);
+        Claims::open(&run_dir).unwrap().take(process(3)).unwrap();
     }
 }
