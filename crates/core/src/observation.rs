@@ -23,6 +23,8 @@ pub struct RegionObservation {
     /// Base pages that hold nothing but zeros, 0 to 512, for regions that were looked into
     /// ([`crate::Policy::inspect`]).
     pub zero_filled: Option<u16>,
+    /// Base pages that are in swap, 0 to 512 - `mapped`. 0 where the tracker cannot tell.
+    pub swapped: u16,
 }
 
 impl RegionObservation {
@@ -55,10 +57,35 @@ pub struct ProcessObservation {
     /// Whether the tracker saw accesses over the whole interval. False for the first look at a process,
     /// whose Accessed bits nobody cleared, and always for the `mapped` tracker.
     pub accesses_known: bool,
+    /// The NUMA node of the processor it ran on last, where it most likely allocates. `None` where the
+    /// machine has one node, or it is not known.
+    pub node: Option<u32>,
+    /// The tightest limit on its memory by a cgroup it is in. `None` where there is none.
+    pub cgroup: Option<CgroupMemory>,
+}
+
+/// What a cgroup lets its processes use, in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct CgroupMemory {
+    /// The most it may use: the lower of `memory.max` and `memory.high`.
+    pub limit: u64,
+    /// What it can still be given without swapping: what is below the limit, and what can be reclaimed.
+    pub available: u64,
+}
+
+/// The free memory of one NUMA node, in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct NodeMemory {
+    /// The node's number.
+    pub node: u32,
+    /// Bytes free.
+    pub free: u64,
+    /// Bytes free in blocks of at least 2 MiB (order 9 and above).
+    pub contiguity: u64,
 }
 
 /// The physical memory of the machine, in bytes. All 0 where it is not known.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct MemoryObservation {
     /// Bytes of memory the kernel manages (MemTotal).
     pub total: u64,
@@ -68,6 +95,8 @@ pub struct MemoryObservation {
     pub free: u64,
     /// Bytes free in blocks of at least 2 MiB (order 9 and above).
     pub contiguity: u64,
+    /// The same of each node that has memory, by number. Empty where it is not known.
+    pub nodes: Vec<NodeMemory>,
 }
 
 impl MemoryObservation {
@@ -110,6 +139,7 @@ impl Observation {
                 region.mapped = region.mapped.min(PAGES_PER_REGION);
                 region.accessed = region.accessed.min(region.mapped);
                 region.zero_filled = region.zero_filled.map(|pages| pages.min(region.mapped));
+                region.swapped = region.swapped.min(PAGES_PER_REGION - region.mapped);
             }
             process.regions.retain(|region| region.mapped > 0);
             process.regions.sort_by_key(|region| region.region);

@@ -205,6 +205,8 @@ impl LinuxMachine {
                     process,
                     regions: Vec::new(),
                     accesses_known: false,
+                    node: None,
+                    cgroup: None,
                 }));
             }
             Err(error) => return Err(error),
@@ -217,6 +219,8 @@ impl LinuxMachine {
             process,
             regions,
             accesses_known,
+            node: None,
+            cgroup: None,
         }))
     }
 

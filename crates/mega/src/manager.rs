@@ -183,7 +183,7 @@ impl Manager {
         };
         let alive = || self.groups.iter().filter(|group| !group.claims.is_empty());
         let latest = || alive().filter_map(|group| group.latest.as_ref());
-        let Some(memory) = latest().next_back().map(|report| report.memory) else {
+        let Some(memory) = latest().next_back().map(|report| &report.memory) else {
             return;
         };
         let demand: Demand = latest().map(|report| Demand::after(&report.actions)).sum();
@@ -280,7 +280,7 @@ impl Manager {
                 },
                 resident: own.map_or(0, |stat| stat.resident),
             },
-            memory: latest.map(|report| Memory::from(report.memory)),
+            memory: latest.map(|report| Memory::from(&report.memory)),
             groups: self
                 .groups
                 .iter()

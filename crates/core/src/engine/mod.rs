@@ -140,7 +140,7 @@ impl Engine {
                 .iter()
                 .map(ProcessSummary::of)
                 .collect(),
-            memory: observation.memory,
+            memory: observation.memory.clone(),
             actions: done,
             observe_cpu,
             step_cpu: machine.cpu_time().saturating_sub(cpu_at_start),

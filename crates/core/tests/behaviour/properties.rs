@@ -96,14 +96,16 @@ fn nonsense() -> impl Strategy<Value = Observation> {
         any::<u16>(),
         page_size,
         any::<Option<u16>>(),
+        any::<u16>(),
     )
         .prop_map(
-            |(index, mapped, accessed, page_size, zero_filled)| RegionObservation {
+            |(index, mapped, accessed, page_size, zero_filled, swapped)| RegionObservation {
                 region: region(index),
                 mapped,
                 accessed,
                 page_size,
                 zero_filled,
+                swapped,
             },
         );
     let any_process = (0..4_u32, vec(any_region, 0..40), any::<bool>()).prop_map(
@@ -111,6 +113,8 @@ fn nonsense() -> impl Strategy<Value = Observation> {
             process: process(pid),
             regions,
             accesses_known,
+            node: None,
+            cgroup: None,
         },
     );
     let any_memory = (any::<u64>(), any::<u64>(), any::<u64>(), any::<u64>()).prop_map(
@@ -119,6 +123,7 @@ fn nonsense() -> impl Strategy<Value = Observation> {
             available,
             free,
             contiguity,
+            nodes: Vec::new(),
         },
     );
     (

@@ -276,6 +276,8 @@ impl Machine for TinyMachine {
                     process: target.process,
                     regions,
                     accesses_known: true,
+                    node: None,
+                    cgroup: None,
                 });
             }
             let accessed = match (truth.huge, truth.used) {
@@ -296,6 +298,7 @@ impl Machine for TinyMachine {
                 accessed,
                 page_size,
                 zero_filled: None,
+                swapped: 0,
             };
             if let Some(process) = processes.last_mut() {
                 process.regions.push(region);
@@ -308,6 +311,7 @@ impl Machine for TinyMachine {
             available,
             free: available,
             contiguity,
+            nodes: Vec::new(),
         };
         Ok(Observation {
             interval: Duration::from_secs(5),

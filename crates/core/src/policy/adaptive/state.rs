@@ -250,6 +250,7 @@ mod tests {
             accessed,
             page_size: PageSize::Base,
             zero_filled: None,
+            swapped: 0,
         }
     }
 
@@ -257,6 +258,7 @@ mod tests {
         RegionObservation {
             page_size: PageSize::Huge,
             zero_filled,
+            swapped: 0,
             ..base(512, accessed)
         }
     }
