@@ -14,7 +14,7 @@ use crate::act::perform;
 use crate::observe::memory;
 use crate::observe::zero_filled::ZeroCounter;
 use crate::process::eligible;
-use crate::process::target::Target;
+use crate::process::target::{Held, Target};
 use crate::{Error, Host};
 
 /// How a [`LinuxMachine`] treats its targets.
@@ -155,9 +155,9 @@ impl LinuxMachine {
         process: ProcessId,
         range: Option<Range<u64>>,
     ) -> Result<Vec<Range<u64>>, Error> {
-        let target = Target::open(&self.host, process)?;
+        let target = Target::new(process).hold(&self.host, None)?;
         match range {
-            None => Ok(target.ranges),
+            None => Ok(target.release().ranges),
             Some(range) => {
                 let maps = target.mappings(&self.host)?;
                 if !maps.iter().any(|mapping| {
@@ -186,11 +186,24 @@ impl LinuxMachine {
         process: ProcessId,
         interval: Duration,
     ) -> Result<Option<ProcessObservation>, Error> {
-        let known = match self.targets.remove(&process) {
-            Some(target) => target.refreshed(&self.host),
-            None => Target::open(&self.host, process),
-        };
-        let mut target = match known {
+        let mut known = self
+            .targets
+            .remove(&process)
+            .unwrap_or_else(|| Target::new(process));
+        // From before it is looked at: what it does from now on makes it active next time.
+        let activity = self.host.processes().activity(process);
+        if let Some(regions) = known.at_rest(activity) {
+            let accesses_known = known.accesses_known(&self.host);
+            self.targets.insert(process, known);
+            return Ok(Some(ProcessObservation {
+                process,
+                regions,
+                accesses_known,
+                node: None,
+                cgroup: None,
+            }));
+        }
+        let mut target = match known.hold(&self.host, activity) {
             Ok(target) => target,
             Err(Error::Gone { .. }) => return Ok(None),
             Err(error) => return Err(error),
@@ -214,7 +227,8 @@ impl LinuxMachine {
         let accesses_known = target.accesses_known(&self.host);
         target.clear(&self.host, &mut regions, interval, self.options.lock_bound);
         target.forget_refused(&mut regions);
-        self.targets.insert(process, target);
+        target.may_rest(activity, &regions);
+        self.targets.insert(process, target.release());
         Ok(Some(ProcessObservation {
             process,
             regions,
@@ -224,14 +238,19 @@ impl LinuxMachine {
         }))
     }
 
-    /// The target of that name, opened where it was not observed before (an action by hand).
-    fn target(&mut self, process: ProcessId) -> Result<&mut Target, Error> {
-        match self.targets.entry(process) {
-            std::collections::btree_map::Entry::Occupied(entry) => Ok(entry.into_mut()),
-            std::collections::btree_map::Entry::Vacant(entry) => {
-                Ok(entry.insert(Target::open(&self.host, process)?))
-            }
-        }
+    /// Does something with a process while it is held, one that was not observed before too (an action by hand).
+    fn with_held<T>(
+        &mut self,
+        process: ProcessId,
+        work: impl FnOnce(&Host, &mut Held) -> T,
+    ) -> Result<T, Error> {
+        let known = self.targets.remove(&process);
+        let known = known.unwrap_or_else(|| Target::new(process));
+        let activity = self.host.processes().activity(process);
+        let mut held = known.hold(&self.host, activity)?;
+        let done = work(&self.host, &mut held);
+        self.targets.insert(process, held.release());
+        Ok(done)
     }
 
     /// Looks at regions without clearing anything.
@@ -243,8 +262,7 @@ impl LinuxMachine {
         process: ProcessId,
         regions: &[Region],
     ) -> Result<Vec<RegionObservation>, Error> {
-        let host = Arc::clone(&self.host);
-        self.target(process)?.look(&host, regions)
+        self.with_held(process, |host, target| target.look(host, regions))?
     }
 }
 
@@ -295,27 +313,28 @@ impl Machine for LinuxMachine {
     }
 
     fn count_zero_filled(&mut self, target: RegionRef) -> Option<u16> {
-        let host = Arc::clone(&self.host);
         let mut counter = std::mem::take(&mut self.zero_counter);
-        let counted = self
-            .target(target.process)
-            .ok()
-            .and_then(|known| known.count_zero_filled(&host, &mut counter, target.region));
+        let counted = self.with_held(target.process, |host, held| {
+            held.count_zero_filled(host, &mut counter, target.region)
+        });
         self.zero_counter = counter;
-        counted
+        counted.ok().flatten()
     }
 
     fn act(&mut self, actions: &[Action]) -> Vec<Outcome> {
         if self.host.is_dry_run() {
             return vec![Outcome::NotTried; actions.len()];
         }
-        let host = Arc::clone(&self.host);
         let bound = self.options.lock_bound;
         let mut outcomes = Vec::with_capacity(actions.len());
         for run in perform::runs(actions) {
             let process = run[0].target.process;
-            match self.target(process) {
-                Ok(target) => outcomes.extend(perform::perform(&host, target, run, bound)),
+            let performed = self.with_held(process, |host, target| {
+                target.disturb();
+                perform::perform(host, target, run, bound)
+            });
+            match performed {
+                Ok(performed) => outcomes.extend(performed),
                 Err(error) => {
                     let cause = perform::cause_of(&error);
                     outcomes.extend(run.iter().map(|_| Outcome::Failed(cause)));

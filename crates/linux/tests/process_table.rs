@@ -59,7 +59,10 @@ fn both_ways_find_what_proc_says() {
         refreshed(&mut table);
         let descendants = table.descendants(own);
         assert!(descendants.contains(&helper.id()));
-        assert!(descendants.len() >= 3, "the shell's child too: {descendants:?}");
+        assert!(
+            descendants.len() >= 3,
+            "the shell's child too: {descendants:?}"
+        );
         for known in table.processes() {
             let Ok(facts) = process::facts(&LiveKernel, known.facts.process.pid) else {
                 continue;

@@ -10,7 +10,7 @@ use crate::act::promote::{self, Answer};
 use crate::act::shared_pages::SharedPages;
 use crate::kernel::ProcessHandle;
 use crate::process::eligible::Mapping;
-use crate::process::target::Target;
+use crate::process::target::Held;
 use crate::{Error, Host};
 
 /// Actions looked at together. Within them neighbouring regions share a call, so their order is by address; across
@@ -41,7 +41,7 @@ pub(crate) fn cause_of(error: &Error) -> Cause {
 /// Performs a run, and reports one outcome for each action in the order given.
 pub(crate) fn perform(
     host: &Host,
-    target: &mut Target,
+    target: &mut Held,
     run: &[Action],
     lock_bound: Duration,
 ) -> Vec<Outcome> {
@@ -86,13 +86,13 @@ pub(crate) fn perform(
 /// A run under way.
 struct Work<'a> {
     host: &'a Host,
-    target: &'a mut Target,
+    target: &'a mut Held,
     before: BTreeMap<Region, RegionObservation>,
     outcomes: Outcomes,
 }
 
 impl<'a> Work<'a> {
-    fn begin(host: &'a Host, target: &'a mut Target, regions: &[Region]) -> Result<Self, Error> {
+    fn begin(host: &'a Host, target: &'a mut Held, regions: &[Region]) -> Result<Self, Error> {
         let before = by_region(target.look(host, regions)?);
         Ok(Work {
             host,
@@ -231,12 +231,9 @@ impl<'a> Work<'a> {
         let mut rest = candidates.as_slice();
         while !rest.is_empty() {
             let started = self.host.kernel().now();
-            let answer = self.target.demoter.demote(
-                self.host.kernel().as_ref(),
-                &self.target.handle,
-                rest,
-                lock_bound,
-            );
+            let answer = self
+                .target
+                .demote(self.host.kernel().as_ref(), rest, lock_bound);
             let took = self.host.kernel().now().saturating_sub(started);
             self.target.longest_hold = self.target.longest_hold.max(took);
             let (tried, untried) = rest.split_at(answer.tried.clamp(1, rest.len()));

@@ -1,25 +1,26 @@
-//! One managed process: the handle that pins it, where it may be acted on, and what was learnt of it.
+//! One managed process: where it may be acted on and what was learnt of it; and the same process held, to look at it or
+//! to act on it. Between two observations nothing is held: a manager of ten thousand processes has no file open for any.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::Range;
+use std::ops::{Deref, DerefMut, Range};
 use std::time::Duration;
 
 use mega_core::{PageSize, ProcessId, Region, RegionObservation};
 
-use crate::act::demote::Demoter;
-use crate::kernel::{Advice, ProcessHandle};
+use crate::act::demote::{self, Demoter};
+use crate::kernel::{Advice, Kernel, ProcessHandle};
 use crate::observe::clear::Clearer;
 use crate::observe::tracker;
 use crate::observe::turns::{self, Turns};
 use crate::observe::zero_filled::ZeroCounter;
 use crate::process::eligible::{self, Mapping};
+use crate::process::table::Activity;
 use crate::process::{self, Stat};
 use crate::{Error, Host};
 
-/// One managed process.
+/// What is known of one managed process.
 pub(crate) struct Target {
     pub(crate) process: ProcessId,
-    pub(crate) handle: ProcessHandle,
     /// Where huge pages may be, in whole regions.
     pub(crate) ranges: Vec<Range<u64>>,
     pub(crate) demoter: Demoter,
@@ -31,45 +32,90 @@ pub(crate) struct Target {
     resident: u64,
     /// Differs when another program was started.
     layout: Vec<u64>,
+    /// How it was when its mappings were read.
+    mapped_as: Option<Activity>,
     /// Whether all Accessed bits were cleared after the last scan.
     cleared: bool,
     /// Regions that the kernel refused to promote, and for how many observations more they are left alone.
     refused: BTreeMap<Region, u16>,
+    rest: Rest,
 }
+
+/// A process while it does not run.
+#[derive(Default)]
+struct Rest {
+    /// How it was when it was last looked at; `None` where it is to be looked at in any case.
+    since: Option<Activity>,
+    /// What was seen then, with nothing accessed.
+    regions: Vec<RegionObservation>,
+    /// Observations in which it was not looked at.
+    observations: u32,
+}
+
+/// Observations after which a process that rests is looked at in any case: others may have changed its page sizes
+/// (reclaim, khugepaged, another mega). At 5 s that is every five minutes.
+const LOOK_ANYWAY: u32 = 64;
 
 /// Observations for which a region that the kernel refused is left alone. Most are so for good (`MADV_NOHUGEPAGE`), but
 /// 6.1 and 6.12 also refuse one of which a fork has left every page write-protected, until it is written to; 6.18 does
 /// not.
 const REFUSED_FOR: u16 = 64;
 
+/// A process held by its pidfd, so that a pid used again is never mistaken for it.
+pub(crate) struct Held {
+    target: Target,
+    pub(crate) handle: ProcessHandle,
+}
+
+impl Deref for Held {
+    type Target = Target;
+
+    fn deref(&self) -> &Target {
+        &self.target
+    }
+}
+
+impl DerefMut for Held {
+    fn deref_mut(&mut self) -> &mut Target {
+        &mut self.target
+    }
+}
+
 impl Target {
-    /// Takes hold of a process.
-    pub(crate) fn open(host: &Host, process: ProcessId) -> Result<Self, Error> {
-        let kernel = host.kernel().as_ref();
-        let handle = kernel.open_process(process.pid).map_err(|error| {
-            Error::of_process(process.pid, &process::path(process.pid, ""), error)
-        })?;
-        // Only now that the handle holds whatever has this pid: is it still the one that was meant?
-        let stat = same_process(host, process)?;
-        let mut target = Target {
+    /// A process of which nothing is known yet.
+    pub(crate) fn new(process: ProcessId) -> Self {
+        Target {
             process,
-            handle,
             ranges: Vec::new(),
             demoter: Demoter::default(),
             longest_hold: Duration::ZERO,
             clearer: Clearer::default(),
             turns: Turns::default(),
-            resident: stat.resident,
-            layout: stat.layout.clone(),
+            resident: 0,
+            layout: Vec::new(),
+            mapped_as: None,
             cleared: false,
             refused: BTreeMap::new(),
-        };
-        target.find_ranges(host, &stat)?;
-        Ok(target)
+            rest: Rest {
+                // So that many that begin to rest at once are not all looked at in the same observation.
+                observations: process.pid % LOOK_ANYWAY,
+                ..Rest::default()
+            },
+        }
     }
 
-    /// The same process a while later.
-    pub(crate) fn refreshed(mut self, host: &Host) -> Result<Self, Error> {
+    /// Takes hold of the process, and brings up to date where it may be acted on. `activity` is how the process table
+    /// has it, if it does.
+    ///
+    /// # Errors
+    /// [`Error::Gone`], [`Error::KernelThread`], [`Error::NotPermitted`], [`Error::Io`].
+    pub(crate) fn hold(mut self, host: &Host, activity: Option<Activity>) -> Result<Held, Error> {
+        let pid = self.process.pid;
+        let handle = host
+            .kernel()
+            .open_process(pid)
+            .map_err(|error| Error::of_process(pid, &process::path(pid, ""), error))?;
+        // Only now that the handle holds whatever has this pid: is it still the one that was meant?
         let stat = same_process(host, self.process)?;
         if stat.layout != self.layout {
             // It started another program: new memory, of which nothing is known.
@@ -77,10 +123,50 @@ impl Target {
             self.cleared = false;
             self.turns.forget();
             self.refused.clear();
+            self.mapped_as = None;
         }
         self.resident = stat.resident;
-        self.find_ranges(host, &stat)?;
-        Ok(self)
+        let same_mappings = activity
+            .zip(self.mapped_as)
+            .is_some_and(|(now, then)| now.has_layout_of(&then));
+        if !same_mappings {
+            self.find_ranges(host, &stat)?;
+            self.mapped_as = activity;
+        }
+        Ok(Held {
+            target: self,
+            handle,
+        })
+    }
+
+    /// What stands for a look at it, where it did not run since the last one: nothing mapped, nothing accessed.
+    pub(crate) fn at_rest(&mut self, now: Option<Activity>) -> Option<Vec<RegionObservation>> {
+        let since = self.rest.since?;
+        self.rest.observations += 1;
+        let rests = now?.is_idle_since(&since) && self.rest.observations < LOOK_ANYWAY;
+        rests.then(|| self.rest.regions.clone())
+    }
+
+    /// Remembers what was just seen, for the time that the process rests now. `activity` is from before it was seen.
+    pub(crate) fn may_rest(&mut self, activity: Option<Activity>, seen: &[RegionObservation]) {
+        self.rest.since = activity;
+        self.rest.regions.clear();
+        if activity.is_none() {
+            return;
+        }
+        if self.rest.observations >= LOOK_ANYWAY {
+            self.rest.observations = 0;
+        }
+        self.rest.regions.extend(seen);
+        self.rest.regions.shrink_to_fit();
+        for region in &mut self.rest.regions {
+            region.accessed = 0;
+        }
+    }
+
+    /// Its page sizes are changed: the next observation looks at it in any case.
+    pub(crate) fn disturb(&mut self) {
+        self.rest.since = None;
     }
 
     fn find_ranges(&mut self, host: &Host, stat: &Stat) -> Result<(), Error> {
@@ -97,6 +183,37 @@ impl Target {
             .read(&path)
             .map_err(|error| Error::of_process(self.process.pid, &path, error))?;
         Ok(eligible::mappings(&text))
+    }
+
+    /// Whether the Accessed bits just scanned are those of the whole interval.
+    pub(crate) fn accesses_known(&self, host: &Host) -> bool {
+        self.cleared && host.tracker_kind().knows_accesses()
+    }
+
+    /// Remembers that the kernel refuses to promote `region`.
+    pub(crate) fn remember_refused(&mut self, region: Region) {
+        self.refused.insert(region, REFUSED_FOR);
+    }
+
+    /// Leaves out of `regions`, once in every observation, those that the kernel refused, and forgets refusals of what
+    /// is mapped no more and old ones.
+    pub(crate) fn forget_refused(&mut self, regions: &mut Vec<RegionObservation>) {
+        if self.refused.is_empty() {
+            return;
+        }
+        let mapped: BTreeSet<Region> = regions.iter().map(|region| region.region).collect();
+        self.refused.retain(|region, observations_left| {
+            *observations_left = observations_left.saturating_sub(1);
+            *observations_left > 0 && mapped.contains(region)
+        });
+        regions.retain(|region| !self.refused.contains_key(&region.region));
+    }
+}
+
+impl Held {
+    /// Nothing is held any more; what is known is kept.
+    pub(crate) fn release(self) -> Target {
+        self.target
     }
 
     /// Observes all eligible regions.
@@ -145,11 +262,6 @@ impl Target {
         Ok(())
     }
 
-    /// Whether the Accessed bits just scanned are those of the whole interval.
-    pub(crate) fn accesses_known(&self, host: &Host) -> bool {
-        self.cleared && host.tracker_kind().knows_accesses()
-    }
-
     /// Clears the Accessed bits of the regions just scanned, if that is for us to do: of all, or in turns. Leaves in
     /// `regions` what was accessed in the last `interval`, as far as that is known.
     pub(crate) fn clear(
@@ -171,12 +283,13 @@ impl Target {
             return;
         }
         let turns = turns::count(self.clearer.expected(regions), interval);
-        let chosen = self.turns.choose(regions, turns);
+        let chosen = self.target.turns.choose(regions, turns);
         let kernel = host.kernel().as_ref();
         // Where it fails the next observation says that accesses are not known.
-        let cleared = self
+        let Held { target, handle } = self;
+        let cleared = target
             .clearer
-            .clear(kernel, &self.handle, &chosen, self.resident, bound);
+            .clear(kernel, handle, &chosen, target.resident, bound);
         self.cleared = match cleared {
             Ok(cleared) => {
                 self.longest_hold = self.longest_hold.max(cleared.longest_hold);
@@ -187,6 +300,17 @@ impl Target {
         if !self.cleared {
             self.turns.forget();
         }
+    }
+
+    /// Splits huge pages, as many as the bound allows.
+    pub(crate) fn demote(
+        &mut self,
+        kernel: &dyn Kernel,
+        regions: &[Region],
+        bound: Duration,
+    ) -> demote::Answer {
+        let Held { target, handle } = self;
+        target.demoter.demote(kernel, handle, regions, bound)
     }
 
     /// Counts zero-filled base pages.
@@ -208,25 +332,6 @@ impl Target {
             let _ = host.kernel().advise(&self.handle, &[range], Advice::Cold);
         }
         Some(counted)
-    }
-
-    /// Remembers that the kernel refuses to promote `region`.
-    pub(crate) fn remember_refused(&mut self, region: Region) {
-        self.refused.insert(region, REFUSED_FOR);
-    }
-
-    /// Leaves out of `regions`, once in every observation, those that the kernel refused, and forgets refusals of what
-    /// is mapped no more and old ones.
-    pub(crate) fn forget_refused(&mut self, regions: &mut Vec<RegionObservation>) {
-        if self.refused.is_empty() {
-            return;
-        }
-        let mapped: BTreeSet<Region> = regions.iter().map(|region| region.region).collect();
-        self.refused.retain(|region, observations_left| {
-            *observations_left = observations_left.saturating_sub(1);
-            *observations_left > 0 && mapped.contains(region)
-        });
-        regions.retain(|region| !self.refused.contains_key(&region.region));
     }
 }
 
