@@ -25,8 +25,7 @@ impl Place {
     fn new() -> Self {
         // On the file system of the binary, which is linked to.
         let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
-        std::fs::hard_link(env!("CARGO_BIN_EXE_mega"), folder.path().join("program"))
-            .expect("linked");
+        std::fs::hard_link(live::mega_lab(), folder.path().join("program")).expect("linked");
         Place(folder)
     }
 

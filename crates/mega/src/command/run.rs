@@ -7,9 +7,9 @@ use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use mega_core::bytes;
 use mega_core::engine::Budgets;
 use mega_core::policy;
-use mega_lab::bytes;
 use mega_linux::fault::{FaultControl, FaultMode};
 use mega_linux::kernel::{Kernel, LiveKernel};
 use mega_linux::run_dir::RunDir;

@@ -6,10 +6,10 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use mega_core::bytes;
 use mega_core::engine::{Would, would};
 use mega_core::policy::{self, Parameters};
 use mega_core::{HUGE_PAGE_SIZE, Machine, Observation, ProcessId, ProcessObservation, RegionRef};
-use mega_lab::bytes;
 use mega_linux::claim::{Claim, ClaimError};
 use mega_linux::kernel::LiveKernel;
 use mega_linux::{Error, Host, HostOptions, LinuxMachine, MachineOptions, process};

@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use mega_lab::bytes;
+use mega_core::bytes;
 
 use crate::cli::Status;
 use crate::control;
