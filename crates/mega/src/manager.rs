@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use mega_core::compaction::ahead::Demand;
 use mega_core::engine::{Engine, StepReport};
-use mega_core::policy::{self, BuildError};
+use mega_core::policy::{self, Policy};
 use mega_core::{Action, HUGE_PAGE_SIZE, Machine, Observation, Outcome, ProcessId, RegionRef};
 use mega_linux::changed_settings::ChangedSettings;
 use mega_linux::claim::{Claim, ClaimError};
@@ -83,8 +83,9 @@ impl Manager {
     /// # Errors
     /// Where there is no such policy, it does not take the parameters, or this machine cannot give it what it wants.
     pub(crate) fn manage_descendants(&mut self, settings: Settings) -> Result<(), Failure> {
-        let group = Group::new(&self.host, "run".to_owned(), settings)?;
-        self.order_chunks([&group.settings])?;
+        let policy = policy::build(&settings.policy, &settings.parameters)?;
+        self.order_chunks([&settings])?;
+        let group = Group::new(&self.host, "run".to_owned(), settings, policy);
         self.scope = Scope::Descendants;
         self.groups = vec![group];
         Ok(())
@@ -94,25 +95,26 @@ impl Manager {
     /// settings did not change.
     ///
     /// # Errors
-    /// As [`Manager::manage_descendants`]; nothing has changed then.
+    /// As [`Manager::manage_descendants`]; everything goes on as before then.
     pub(crate) fn manage_selections(&mut self, selects: Vec<Select>) -> Result<(), Failure> {
-        for select in &selects {
-            policy::build(&select.settings.policy, &select.settings.parameters)?;
-        }
+        let policies = selects
+            .iter()
+            .map(|select| policy::build(&select.settings.policy, &select.settings.parameters))
+            .collect::<Result<Vec<_>, _>>()?;
         self.order_chunks(selects.iter().map(|select| &select.settings))?;
-        let mut old: BTreeMap<String, Group> = self
-            .groups
-            .drain(..)
+        // Nothing fails from here on.
+        let mut old: BTreeMap<String, Group> = std::mem::take(&mut self.groups)
+            .into_iter()
             .map(|group| (group.name.clone(), group))
             .collect();
         let mut selections = Vec::new();
-        for select in selects {
+        for (select, policy) in selects.into_iter().zip(policies) {
             let group = match old.remove(&select.name) {
                 Some(mut group) => {
-                    group.change(&self.host, select.settings)?;
+                    group.change(&self.host, select.settings, policy);
                     group
                 }
-                None => Group::new(&self.host, select.name, select.settings)?,
+                None => Group::new(&self.host, select.name, select.settings, policy),
             };
             self.groups.push(group);
             selections.push(select.selection);
@@ -311,9 +313,8 @@ struct Group {
 }
 
 impl Group {
-    fn new(host: &Arc<Host>, name: String, settings: Settings) -> Result<Self, BuildError> {
-        let policy = policy::build(&settings.policy, &settings.parameters)?;
-        Ok(Group {
+    fn new(host: &Arc<Host>, name: String, settings: Settings, policy: Box<dyn Policy>) -> Self {
+        Group {
             name,
             engine: Engine::new(policy, settings.budgets, settings.interval),
             machine: OwnShare::new(host, &settings),
@@ -322,15 +323,14 @@ impl Group {
             due: Duration::ZERO,
             latest: None,
             last_error: None,
-        })
+        }
     }
 
-    /// Goes on with other settings, and with what it knows as far as that stays true.
-    fn change(&mut self, host: &Arc<Host>, settings: Settings) -> Result<(), BuildError> {
+    /// Goes on with other settings, of which `policy` is the policy, and with what it knows as far as that stays true.
+    fn change(&mut self, host: &Arc<Host>, settings: Settings, policy: Box<dyn Policy>) {
         let old = &self.settings;
         if (&settings.policy, &settings.parameters) != (&old.policy, &old.parameters) {
-            self.engine
-                .replace_policy(policy::build(&settings.policy, &settings.parameters)?);
+            self.engine.replace_policy(policy);
         }
         if settings.lock_bound != old.lock_bound {
             let elsewhere = self.machine.elsewhere;
@@ -343,7 +343,6 @@ impl Group {
         self.engine.set_interval(settings.interval);
         self.due = Duration::ZERO;
         self.settings = settings;
-        Ok(())
     }
 
     fn claim(&mut self, process: ProcessId) -> Result<(), ClaimError> {

@@ -12,8 +12,8 @@ use crate::report::ManagerStatus;
 
 /// What the thread is told.
 enum Order {
-    /// Manage what these select from now on.
-    Select(Vec<Select>),
+    /// Manage what these select from now on, and say whether that came about.
+    Select(Vec<Select>, Sender<Result<(), Failure>>),
     /// Stop.
     Stop,
 }
@@ -69,10 +69,17 @@ impl Worker {
         self.published.clone()
     }
 
-    /// Has it manage what these select.
-    pub(crate) fn select(&self, selects: Vec<Select>) {
-        // A thread that has ended takes no orders; `has_ended` tells.
-        let _ = self.orders.send(Order::Select(selects));
+    /// Has it manage what these select, after the step it is in.
+    ///
+    /// # Errors
+    /// Where it cannot; it goes on as before then. Where managing has ended; [`Worker::stop`] tells why.
+    pub(crate) fn select(&self, selects: Vec<Select>) -> Result<(), Failure> {
+        let ended = || Failure::Failed("managing has ended".to_owned());
+        let (reply, answer) = channel();
+        self.orders
+            .send(Order::Select(selects, reply))
+            .map_err(|_| ended())?;
+        answer.recv().map_err(|_| ended())?
     }
 
     /// Whether it ended by itself.
@@ -110,7 +117,10 @@ fn manage(
         match inbox.recv_timeout(pause.min(patience)) {
             Err(RecvTimeoutError::Timeout) => {}
             Ok(Order::Stop) | Err(RecvTimeoutError::Disconnected) => return Ok(manager),
-            Ok(Order::Select(selects)) => manager.manage_selections(selects)?,
+            Ok(Order::Select(selects, reply)) => {
+                // Nobody waits for the answer any more where the daemon is ending.
+                let _ = reply.send(manager.manage_selections(selects));
+            }
         }
     }
 }

@@ -205,6 +205,42 @@ fn a_wrong_configuration_is_not_taken_over() {
 }
 
 #[test]
+fn a_configuration_that_cannot_be_carried_out_leaves_the_old_one() {
+    if !can_run("a_configuration_that_cannot_be_carried_out_leaves_the_old_one") {
+        return;
+    }
+    let place = Place::new();
+    place.select_program("ingens");
+    let (target, ready) = start(&mut place.workload());
+    let daemon = Daemon::start(&place);
+    let group = || place.status(daemon.pid())["groups"][0].clone();
+    let sees_it = |group: &Value| group["processes"][0]["pid"] == ready.pid;
+    until("the daemon to see it", || sees_it(&group()));
+    let steps = group()["actions"]["steps"].as_u64();
+    // Its policy changes a setting that only the patched kernel has. There, somebody else has changed it already.
+    let lock = std::fs::File::create(place.run_dir().join("changed_settings.lock")).expect("made");
+    lock.lock().expect("locked");
+    place.select_program("trident-nc");
+    daemon.signal(Signal::HUP);
+    daemon.logs("not reloaded, the old configuration stays: ");
+    assert!(
+        !daemon.log().contains("reloaded: managing"),
+        "{}",
+        daemon.log()
+    );
+    let later = group();
+    assert_eq!(later["policy"], "ingens");
+    assert!(sees_it(&later), "{later}");
+    assert!(later["actions"]["steps"].as_u64() >= steps, "{later}");
+    // Managing goes on.
+    until("another observation", || {
+        group()["actions"]["steps"].as_u64() > later["actions"]["steps"].as_u64()
+    });
+    finish(target);
+    assert_eq!(daemon.stop(), Some(0));
+}
+
+#[test]
 fn a_second_mega_is_told_who_has_the_process() {
     if !can_run("a_second_mega_is_told_who_has_the_process") {
         return;
