@@ -17,10 +17,10 @@ use mega_linux::{Error, Host, LinuxMachine, MachineOptions, chunk_order, process
 use crate::config::{Select, Settings};
 use crate::contiguity::Contiguity;
 use crate::exit::Failure;
-use crate::report::{
-    Actions, GroupStatus, ManagerStatus, Memory, Mode, Observed, OwnCost, ProcessReport,
-};
+use crate::refusals::Refusals;
+use crate::report::Mode;
 use crate::selection::Selection;
+use crate::snapshot::{self, GroupSnapshot, Snapshot};
 
 /// Which processes belong to which group.
 #[derive(Clone, Debug)]
@@ -85,7 +85,8 @@ impl Manager {
     pub(crate) fn manage_descendants(&mut self, settings: Settings) -> Result<(), Failure> {
         let policy = policy::build(&settings.policy, &settings.parameters)?;
         self.order_chunks([&settings])?;
-        let group = Group::new(&self.host, "run".to_owned(), settings, policy);
+        let mut group = Group::new(&self.host, "run".to_owned(), settings, policy);
+        group.keeps_ended = true;
         self.scope = Scope::Descendants;
         self.groups = vec![group];
         Ok(())
@@ -160,12 +161,8 @@ impl Manager {
             let Some(group) = self.groups.get_mut(index).filter(|group| group.due <= now) else {
                 continue;
             };
-            if let Err(error) = group.step() {
-                let line = format!("{}: {error}", group.name);
-                if group.last_error.as_ref() != Some(&line) {
-                    (self.tell)(&line);
-                    group.last_error = Some(line);
-                }
+            for line in group.step() {
+                (self.tell)(&format!("{}: {line}", group.name));
             }
             // What this group used is not the others' to pay.
             let used = self.host.kernel().cpu_time().saturating_sub(cpu_before);
@@ -255,38 +252,14 @@ impl Manager {
         }
     }
 
-    /// What is seen and done.
-    pub(crate) fn status(&self) -> ManagerStatus {
-        let kernel = self.host.kernel().as_ref();
-        let uptime = kernel.now().saturating_sub(self.started).as_secs_f64();
-        let cpu_seconds = kernel.cpu_time().as_secs_f64();
-        let own = process::stat(kernel, self.own.pid);
-        let latest = self
-            .groups
-            .iter()
-            .rev()
-            .find_map(|group| group.latest.as_ref());
-        ManagerStatus {
-            pid: self.own.pid,
+    /// What was seen and done until now.
+    pub(crate) fn snapshot(&self) -> Snapshot {
+        Snapshot {
+            host: Arc::clone(&self.host),
+            own: self.own,
+            started: self.started,
             mode: self.mode.clone(),
-            tracker: self.host.tracker_kind().to_string(),
-            dry_run: self.host.is_dry_run(),
-            uptime_seconds: uptime,
-            manager: OwnCost {
-                cpu_seconds,
-                cpu_share: if uptime > 0.0 {
-                    cpu_seconds / uptime
-                } else {
-                    0.0
-                },
-                resident: own.map_or(0, |stat| stat.resident),
-            },
-            memory: latest.map(|report| Memory::from(report.memory)),
-            groups: self
-                .groups
-                .iter()
-                .map(|group| group.status(&self.host))
-                .collect(),
+            groups: self.groups.iter().map(Group::snapshot).collect(),
             compaction: self.contiguity.as_ref().map(Contiguity::done),
         }
     }
@@ -301,14 +274,21 @@ fn wants_sequential_chunks(settings: &Settings) -> bool {
 /// Processes that are managed alike.
 struct Group {
     name: String,
-    settings: Settings,
+    settings: Arc<Settings>,
     engine: Engine,
     machine: OwnShare,
     claims: BTreeMap<ProcessId, Claim>,
     /// When its next step is due.
     due: Duration,
-    /// Its latest step that saw a process.
-    latest: Option<StepReport>,
+    /// Its latest step.
+    latest: Option<Arc<StepReport>>,
+    /// Whether the latest step that saw a process stays when none is left: for the report on a program that has ended.
+    keeps_ended: bool,
+    /// Its processes that the latest step could not observe.
+    refusals: Refusals,
+    /// The longest that a process's mmap lock was held in one go, since the start.
+    longest_hold: Duration,
+    /// Why the latest step could not be taken, if it could not.
     last_error: Option<String>,
 }
 
@@ -318,10 +298,13 @@ impl Group {
             name,
             engine: Engine::new(policy, settings.budgets, settings.interval),
             machine: OwnShare::new(host, &settings),
-            settings,
+            settings: Arc::new(settings),
             claims: BTreeMap::new(),
             due: Duration::ZERO,
             latest: None,
+            keeps_ended: false,
+            refusals: Refusals::default(),
+            longest_hold: Duration::ZERO,
             last_error: None,
         }
     }
@@ -342,7 +325,7 @@ impl Group {
         self.engine.set_budgets(settings.budgets);
         self.engine.set_interval(settings.interval);
         self.due = Duration::ZERO;
-        self.settings = settings;
+        self.settings = Arc::new(settings);
     }
 
     fn claim(&mut self, process: ProcessId) -> Result<(), ClaimError> {
@@ -352,9 +335,27 @@ impl Group {
         Ok(())
     }
 
-    fn step(&mut self) -> Result<(), Error> {
+    /// Takes a step, and returns what is to be told of it: what was not so, or not for this reason, in the step before.
+    fn step(&mut self) -> Vec<String> {
         self.due = self.machine.inner.now() + self.settings.interval;
+        let error = self.take_step().err().map(|error| error.to_string());
+        let news = error.clone().filter(|_| error != self.last_error);
+        self.last_error = error;
+        self.longest_hold = self.longest_hold.max(self.machine.inner.longest_hold());
+        let refused = self.machine.inner.take_refused().into_iter();
+        let host = self.machine.inner.host();
+        let mut lines = self.refusals.renew(
+            refused.map(|(process, error)| (process, error.to_string())),
+            |process| snapshot::name(host, process),
+            |process| self.claims.contains_key(process),
+        );
+        lines.extend(news);
+        lines
+    }
+
+    fn take_step(&mut self) -> Result<(), Error> {
         if self.claims.is_empty() {
+            self.forget_processes();
             return Ok(());
         }
         let report = self.engine.step(&mut self.machine)?;
@@ -362,38 +363,28 @@ impl Group {
         for departed in self.machine.inner.take_departed() {
             self.claims.remove(&departed);
         }
-        if !report.processes.is_empty() {
-            self.latest = Some(report);
+        if !(report.processes.is_empty() && self.keeps_ended) {
+            self.latest = Some(Arc::new(report));
         }
-        self.last_error = None;
         Ok(())
     }
 
-    fn status(&self, host: &Host) -> GroupStatus {
-        let kernel = host.kernel().as_ref();
-        let name = |process: ProcessId| match process::stat(kernel, process.pid) {
-            Ok(stat) if stat.process() == process => stat.name,
-            _ => String::new(),
-        };
-        let summaries = self.latest.iter().flat_map(|report| &report.processes);
-        let processes: Vec<ProcessReport> = summaries
-            .map(|summary| ProcessReport {
-                pid: summary.process.pid,
-                name: name(summary.process),
-                observed: Observed::from(summary),
-            })
-            .collect();
-        GroupStatus {
+    /// None of its processes is left.
+    fn forget_processes(&mut self) {
+        if let Some(latest) = self.latest.as_mut().filter(|_| !self.keeps_ended) {
+            Arc::make_mut(latest).processes.clear();
+        }
+    }
+
+    fn snapshot(&self) -> GroupSnapshot {
+        GroupSnapshot {
             name: self.name.clone(),
-            policy: self.settings.policy.clone(),
-            parameters: self.settings.parameters.clone(),
-            interval_seconds: self.settings.interval.as_secs_f64(),
-            cpu_budget: self.settings.budgets.cpu_share,
-            copy_budget: self.settings.budgets.copy_bytes_per_second,
-            lock_bound_seconds: self.settings.lock_bound.as_secs_f64(),
-            totals: processes.iter().map(|process| process.observed).sum(),
-            processes,
-            actions: Actions::from(self.engine.totals()),
+            settings: Arc::clone(&self.settings),
+            totals: self.engine.totals().clone(),
+            latest: self.latest.clone(),
+            refused: self.refusals.report(),
+            longest_hold: self.longest_hold,
+            last_error: self.last_error.clone(),
         }
     }
 }

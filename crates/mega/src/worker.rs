@@ -9,6 +9,7 @@ use crate::config::Select;
 use crate::exit::Failure;
 use crate::manager::Manager;
 use crate::report::ManagerStatus;
+use crate::snapshot::Snapshot;
 
 /// What the thread is told.
 enum Order {
@@ -18,21 +19,24 @@ enum Order {
     Stop,
 }
 
-/// The latest status of a manager, for whoever asks.
+/// What a manager last left, for whoever asks.
 #[derive(Clone)]
-pub(crate) struct Published(Arc<Mutex<ManagerStatus>>);
+pub(crate) struct Published(Arc<Mutex<Arc<Snapshot>>>);
 
 impl Published {
-    pub(crate) fn get(&self) -> ManagerStatus {
-        // A status is replaced as a whole: none can be half written.
-        self.0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+    fn new(snapshot: Snapshot) -> Self {
+        Published(Arc::new(Mutex::new(Arc::new(snapshot))))
     }
 
-    fn set(&self, status: ManagerStatus) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = status;
+    /// Its status.
+    pub(crate) fn status(&self) -> ManagerStatus {
+        // A snapshot is replaced as a whole: none can be half written. The manager does not wait for the status.
+        let latest = Arc::clone(&self.0.lock().unwrap_or_else(PoisonError::into_inner));
+        latest.status()
+    }
+
+    fn set(&self, snapshot: Snapshot) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(snapshot);
     }
 }
 
@@ -50,7 +54,7 @@ impl Worker {
         patience: Duration,
         beat: impl Fn() + Send + 'static,
     ) -> Result<Self, Failure> {
-        let published = Published(Arc::new(Mutex::new(manager.status())));
+        let published = Published::new(manager.snapshot());
         let (orders, inbox) = channel();
         let place = published.clone();
         let thread = std::thread::Builder::new()
@@ -95,7 +99,7 @@ impl Worker {
         // A thread that has ended needs no order.
         let _ = self.orders.send(Order::Stop);
         match self.thread.join() {
-            Ok(manager) => Ok(manager?.status()),
+            Ok(manager) => Ok(manager?.snapshot().status()),
             Err(_) => Err(Failure::Failed(
                 "managing stopped by an internal error, which is a bug".to_owned(),
             )),
@@ -112,7 +116,7 @@ fn manage(
 ) -> Result<Manager, Failure> {
     loop {
         let pause = manager.tick()?;
-        published.set(manager.status());
+        published.set(manager.snapshot());
         beat();
         match inbox.recv_timeout(pause.min(patience)) {
             Err(RecvTimeoutError::Timeout) => {}

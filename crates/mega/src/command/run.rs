@@ -141,7 +141,7 @@ fn stop(worker: Worker, notes: &Notes) -> Option<ManagerStatus> {
         Ok(status) => Some(status),
         Err(failure) => {
             note(notes, &failure.to_string());
-            Some(latest.get())
+            Some(latest.status())
         }
     }
 }

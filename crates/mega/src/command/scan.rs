@@ -80,6 +80,9 @@ fn claim(process: ProcessId) -> Result<Claim, Failure> {
 
 fn observe(machine: &mut LinuxMachine, process: ProcessId) -> Result<Observation, Failure> {
     let observation = machine.observe()?;
+    if let Some((_, error)) = machine.take_refused().pop() {
+        return Err(error.into());
+    }
     observed(&observation, process)?;
     Ok(observation)
 }
