@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 pub mod action;
+pub mod bytes;
 pub mod compaction;
 pub mod engine;
 pub mod machine;

@@ -98,8 +98,7 @@ impl LinuxMachine {
         std::mem::take(&mut self.departed)
     }
 
-    /// The targets that could not be observed though they run, and why, since this was last called. They remain
-    /// targets.
+    /// The targets that the latest observation could not see though they run, and why. They remain targets.
     pub fn take_refused(&mut self) -> Vec<(ProcessId, Error)> {
         std::mem::take(&mut self.refused)
     }
@@ -301,14 +300,8 @@ impl Machine for LinuxMachine {
         self.wanted.retain(|process| !departed.contains(process));
         self.departed.append(&mut departed);
         self.last_observation = Some(now);
-        // One process that may not be looked at is its own matter; all of them are the manager's.
-        if observation.processes.is_empty()
-            && failures.len() == self.wanted.len()
-            && let Some((_, error)) = failures.pop()
-        {
-            return Err(error);
-        }
-        self.refused.append(&mut failures);
+        // Of a step of which nobody took them, nobody wants to know any more.
+        self.refused = failures;
         Ok(observation)
     }
 

@@ -210,13 +210,6 @@ fn what_the_kernel_refuses_is_told_apart() {
     let locked = subject.map("private", 2);
     subject.fill(&locked, 1);
     let promoted = act(&mut machine, ActionKind::Promote, &subject, &locked);
-    assert_eq!(
-        promoted,
-        [Outcome::Failed(Cause::NotEligible); 2],
-        "not mapped when last observed"
-    );
-    machine.observe().unwrap();
-    let promoted = act(&mut machine, ActionKind::Promote, &subject, &locked);
     assert!(promoted.iter().all(is_done), "{promoted:?}");
     subject.advise("lock", &locked);
     let outcomes = act(&mut machine, ActionKind::Demote, &subject, &locked);

@@ -60,12 +60,3 @@ impl From<mega_core::policy::BuildError> for Failure {
         Failure::Usage(format!("{error}; see `mega policies`"))
     }
 }
-
-impl From<mega_lab::Error> for Failure {
-    fn from(error: mega_lab::Error) -> Self {
-        match error.exit_code() {
-            3 => Failure::Missing(error.to_string()),
-            _ => Failure::Failed(error.to_string()),
-        }
-    }
-}

@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use mega_core::compaction::ahead::Demand;
 use mega_core::engine::{Engine, StepReport};
-use mega_core::policy::{self, BuildError};
+use mega_core::policy::{self, Policy};
 use mega_core::{Action, HUGE_PAGE_SIZE, Machine, Observation, Outcome, ProcessId, RegionRef};
-use mega_linux::process::claim::{Claim, ClaimError};
+use mega_linux::process::claim::{Claim, ClaimError, Claims};
 use mega_linux::settings::changed_settings::ChangedSettings;
 use mega_linux::settings::chunk_order;
 use mega_linux::settings::run_dir::RunDir;
@@ -18,19 +18,10 @@ use mega_linux::{Error, Host, LinuxMachine, MachineOptions, process};
 use crate::config::{Select, Settings};
 use crate::contiguity::Contiguity;
 use crate::exit::Failure;
-use crate::report::{
-    Actions, GroupStatus, ManagerStatus, Memory, Mode, Observed, OwnCost, ProcessReport,
-};
-use crate::selection::Selection;
-
-/// Which processes belong to which group.
-#[derive(Clone, Debug)]
-pub(crate) enum Scope {
-    /// All that descend from this process, to one group.
-    Descendants,
-    /// Each to the first selection that takes it; one selection for each group.
-    Selections(Vec<Selection>),
-}
+use crate::membership::{Membership, Scope};
+use crate::refusals::Refusals;
+use crate::report::Mode;
+use crate::snapshot::{self, GroupSnapshot, Snapshot};
 
 /// Somebody who is told what a user should know, in one line.
 pub(crate) type Teller = Box<dyn FnMut(&str) + Send>;
@@ -41,7 +32,8 @@ pub(crate) struct Manager {
     own: ProcessId,
     started: Duration,
     mode: Mode,
-    scope: Scope,
+    membership: Membership,
+    claims: Claims,
     groups: Vec<Group>,
     /// Where the kernel module is there.
     contiguity: Option<Contiguity>,
@@ -49,6 +41,8 @@ pub(crate) struct Manager {
     sequential: Option<ChangedSettings>,
     /// Processes of which was told that another mega has them.
     held_elsewhere: BTreeSet<ProcessId>,
+    /// Why processes could not be listed just now, if they could not.
+    last_error: Option<String>,
     tell: Teller,
 }
 
@@ -57,7 +51,7 @@ impl Manager {
     /// kernel's clock: what it used until now counts.
     ///
     /// # Errors
-    /// Where this process cannot find itself in `/proc`.
+    /// Where this process cannot find itself in `/proc`, or the run directory cannot be used.
     pub(crate) fn new(
         host: Arc<Host>,
         mode: Mode,
@@ -72,9 +66,11 @@ impl Manager {
             own,
             started,
             mode,
-            scope: Scope::Descendants,
+            membership: Membership::new(Scope::Descendants),
+            claims: Claims::open(&RunDir::open()?)?,
             groups: Vec::new(),
             held_elsewhere: BTreeSet::new(),
+            last_error: None,
             tell,
         })
     }
@@ -84,9 +80,11 @@ impl Manager {
     /// # Errors
     /// Where there is no such policy, it does not take the parameters, or this machine cannot give it what it wants.
     pub(crate) fn manage_descendants(&mut self, settings: Settings) -> Result<(), Failure> {
-        let group = Group::new(&self.host, "run".to_owned(), settings)?;
-        self.order_chunks([&group.settings])?;
-        self.scope = Scope::Descendants;
+        let policy = policy::build(&settings.policy, &settings.parameters)?;
+        self.order_chunks([&settings])?;
+        let mut group = Group::new(&self.host, "run".to_owned(), settings, policy);
+        group.keeps_ended = true;
+        self.membership = Membership::new(Scope::Descendants);
         self.groups = vec![group];
         Ok(())
     }
@@ -95,30 +93,31 @@ impl Manager {
     /// settings did not change.
     ///
     /// # Errors
-    /// As [`Manager::manage_descendants`]; nothing has changed then.
+    /// As [`Manager::manage_descendants`]; everything goes on as before then.
     pub(crate) fn manage_selections(&mut self, selects: Vec<Select>) -> Result<(), Failure> {
-        for select in &selects {
-            policy::build(&select.settings.policy, &select.settings.parameters)?;
-        }
+        let policies = selects
+            .iter()
+            .map(|select| policy::build(&select.settings.policy, &select.settings.parameters))
+            .collect::<Result<Vec<_>, _>>()?;
         self.order_chunks(selects.iter().map(|select| &select.settings))?;
-        let mut old: BTreeMap<String, Group> = self
-            .groups
-            .drain(..)
+        // Nothing fails from here on.
+        let mut old: BTreeMap<String, Group> = std::mem::take(&mut self.groups)
+            .into_iter()
             .map(|group| (group.name.clone(), group))
             .collect();
         let mut selections = Vec::new();
-        for select in selects {
+        for (select, policy) in selects.into_iter().zip(policies) {
             let group = match old.remove(&select.name) {
                 Some(mut group) => {
-                    group.change(&self.host, select.settings)?;
+                    group.change(select.settings, policy);
                     group
                 }
-                None => Group::new(&self.host, select.name, select.settings)?,
+                None => Group::new(&self.host, select.name, select.settings, policy),
             };
             self.groups.push(group);
             selections.push(select.selection);
         }
-        self.scope = Scope::Selections(selections);
+        self.membership = Membership::new(Scope::Selections(selections));
         Ok(())
     }
 
@@ -137,20 +136,18 @@ impl Manager {
         Ok(())
     }
 
-    /// Takes the steps that are due, and says how long nothing is to be done then.
-    ///
-    /// # Errors
-    /// Where the processes cannot be listed.
-    pub(crate) fn tick(&mut self) -> Result<Duration, Error> {
+    /// Takes the steps that are due, and says how long nothing is to be done then. What fails is told, and tried again
+    /// at the next tick.
+    pub(crate) fn tick(&mut self) -> Duration {
         let now = self.host.kernel().now();
         if self.groups.iter().any(|group| group.due <= now) {
-            self.find_targets()?;
+            self.find_targets();
             self.step_groups(now);
             self.keep_ahead();
         }
         let now = self.host.kernel().now();
         let due = self.groups.iter().map(|group| group.due).min();
-        Ok(due.map_or(Duration::from_secs(5), |due| due.saturating_sub(now)))
+        due.map_or(Duration::from_secs(5), |due| due.saturating_sub(now))
     }
 
     fn step_groups(&mut self, now: Duration) {
@@ -159,12 +156,8 @@ impl Manager {
             let Some(group) = self.groups.get_mut(index).filter(|group| group.due <= now) else {
                 continue;
             };
-            if let Err(error) = group.step() {
-                let line = format!("{}: {error}", group.name);
-                if group.last_error.as_ref() != Some(&line) {
-                    (self.tell)(&line);
-                    group.last_error = Some(line);
-                }
+            for line in group.step() {
+                (self.tell)(&format!("{}: {line}", group.name));
             }
             // What this group used is not the others' to pay.
             let used = self.host.kernel().cpu_time().saturating_sub(cpu_before);
@@ -198,95 +191,54 @@ impl Manager {
     }
 
     /// Gives every group the processes that are its own, as far as no other mega has them.
-    fn find_targets(&mut self) -> Result<(), Error> {
-        let wanted = self.wanted()?;
-        let everyone: BTreeSet<ProcessId> = wanted.iter().flatten().copied().collect();
-        self.held_elsewhere
-            .retain(|process| everyone.contains(process));
+    fn find_targets(&mut self) {
+        let wanted = self.update_members();
+        let is_wanted = |process: &ProcessId| wanted.iter().any(|group| group.contains(process));
+        self.held_elsewhere.retain(is_wanted);
+        // First all that are given up: a process may move from one group to another.
         for (group, wanted) in self.groups.iter_mut().zip(&wanted) {
             group.claims.retain(|process, _| wanted.contains(process));
         }
         for (group, wanted) in self.groups.iter_mut().zip(&wanted) {
             for process in wanted {
-                if let Err(error) = group.claim(*process)
+                if let Err(error) = group.claim(&self.claims, *process)
                     && self.held_elsewhere.insert(*process)
                 {
                     (self.tell)(&error.to_string());
                 }
             }
-            group
-                .machine
-                .inner
-                .set_targets(group.claims.keys().copied().collect());
-        }
-        Ok(())
-    }
-
-    /// The processes of each group.
-    fn wanted(&self) -> Result<Vec<BTreeSet<ProcessId>>, Error> {
-        let kernel = self.host.kernel().as_ref();
-        match &self.scope {
-            Scope::Descendants => {
-                let mut found: BTreeSet<ProcessId> = process::descendants(kernel, self.own)?
-                    .into_iter()
-                    .collect();
-                found.remove(&self.own);
-                Ok(vec![found])
-            }
-            Scope::Selections(selections) => {
-                let mut wanted = vec![BTreeSet::new(); selections.len()];
-                for process in process::list(kernel)? {
-                    // One that ends meanwhile is no longer of interest.
-                    let Ok(facts) = process::facts(kernel, process.pid) else {
-                        continue;
-                    };
-                    let taken = selections
-                        .iter()
-                        .position(|selection| selection.takes(&facts));
-                    if let Some(group) = taken.and_then(|group| wanted.get_mut(group))
-                        && facts.process != self.own
-                    {
-                        group.insert(facts.process);
-                    }
-                }
-                Ok(wanted)
-            }
+            let targets = group.claims.keys().copied().collect();
+            group.machine.inner.set_targets(targets);
         }
     }
 
-    /// What is seen and done.
-    pub(crate) fn status(&self) -> ManagerStatus {
+    /// The processes of each group, as they are now.
+    fn update_members(&mut self) -> Vec<BTreeSet<ProcessId>> {
         let kernel = self.host.kernel().as_ref();
-        let uptime = kernel.now().saturating_sub(self.started).as_secs_f64();
-        let cpu_seconds = kernel.cpu_time().as_secs_f64();
-        let own = process::stat(kernel, self.own.pid);
-        let latest = self
-            .groups
-            .iter()
-            .rev()
-            .find_map(|group| group.latest.as_ref());
-        ManagerStatus {
-            pid: self.own.pid,
+        let mut table = self.host.processes();
+        let refreshed = table.refresh(kernel, self.membership.asks_for_resident());
+        let members = self.membership.update(&table, self.own);
+        drop(table);
+        let error = refreshed
+            .err()
+            .map(|error| format!("{error}; going on with the processes known before"));
+        if let Some(news) = error.as_ref().filter(|_| error != self.last_error) {
+            (self.tell)(news);
+        }
+        self.last_error = error;
+        members
+    }
+
+    /// What was seen and done until now.
+    pub(crate) fn snapshot(&self) -> Snapshot {
+        Snapshot {
+            host: Arc::clone(&self.host),
+            own: self.own,
+            started: self.started,
             mode: self.mode.clone(),
-            tracker: self.host.tracker_kind().to_string(),
-            dry_run: self.host.is_dry_run(),
-            uptime_seconds: uptime,
-            manager: OwnCost {
-                cpu_seconds,
-                cpu_share: if uptime > 0.0 {
-                    cpu_seconds / uptime
-                } else {
-                    0.0
-                },
-                resident: own.map_or(0, |stat| stat.resident),
-            },
-            memory: latest.map(|report| Memory::from(&report.memory)),
-            groups: self
-                .groups
-                .iter()
-                .map(|group| group.status(&self.host))
-                .collect(),
+            groups: self.groups.iter().map(Group::snapshot).collect(),
             compaction: self.contiguity.as_ref().map(Contiguity::done),
+            last_error: self.last_error.clone(),
         }
     }
 }
@@ -300,63 +252,82 @@ fn wants_sequential_chunks(settings: &Settings) -> bool {
 /// Processes that are managed alike.
 struct Group {
     name: String,
-    settings: Settings,
+    settings: Arc<Settings>,
     engine: Engine,
     machine: OwnShare,
     claims: BTreeMap<ProcessId, Claim>,
     /// When its next step is due.
     due: Duration,
-    /// Its latest step that saw a process.
-    latest: Option<StepReport>,
+    /// Its latest step.
+    latest: Option<Arc<StepReport>>,
+    /// Whether the latest step that saw a process stays when none is left: for the report on a program that has ended.
+    keeps_ended: bool,
+    /// Its processes that the latest step could not observe.
+    refusals: Refusals,
+    /// The longest that a process's mmap lock was held in one go, since the start.
+    longest_hold: Duration,
+    /// Why the latest step could not be taken, if it could not.
     last_error: Option<String>,
 }
 
 impl Group {
-    fn new(host: &Arc<Host>, name: String, settings: Settings) -> Result<Self, BuildError> {
-        let policy = policy::build(&settings.policy, &settings.parameters)?;
-        Ok(Group {
+    fn new(host: &Arc<Host>, name: String, settings: Settings, policy: Box<dyn Policy>) -> Self {
+        Group {
             name,
             engine: Engine::new(policy, settings.budgets, settings.interval),
             machine: OwnShare::new(host, &settings),
-            settings,
+            settings: Arc::new(settings),
             claims: BTreeMap::new(),
             due: Duration::ZERO,
             latest: None,
+            keeps_ended: false,
+            refusals: Refusals::default(),
+            longest_hold: Duration::ZERO,
             last_error: None,
-        })
+        }
     }
 
-    /// Goes on with other settings, and with what it knows as far as that stays true.
-    fn change(&mut self, host: &Arc<Host>, settings: Settings) -> Result<(), BuildError> {
+    /// Goes on with other settings, of which `policy` is the policy, and with what it knows as far as that stays true.
+    fn change(&mut self, settings: Settings, policy: Box<dyn Policy>) {
         let old = &self.settings;
         if (&settings.policy, &settings.parameters) != (&old.policy, &old.parameters) {
-            self.engine
-                .replace_policy(policy::build(&settings.policy, &settings.parameters)?);
+            self.engine.replace_policy(policy);
         }
-        if settings.lock_bound != old.lock_bound {
-            let elsewhere = self.machine.elsewhere;
-            self.machine = OwnShare {
-                elsewhere,
-                ..OwnShare::new(host, &settings)
-            };
-        }
+        self.machine.inner.set_options(machine_options(&settings));
         self.engine.set_budgets(settings.budgets);
         self.engine.set_interval(settings.interval);
         self.due = Duration::ZERO;
-        self.settings = settings;
-        Ok(())
+        self.settings = Arc::new(settings);
     }
 
-    fn claim(&mut self, process: ProcessId) -> Result<(), ClaimError> {
+    fn claim(&mut self, claims: &Claims, process: ProcessId) -> Result<(), ClaimError> {
         if let std::collections::btree_map::Entry::Vacant(place) = self.claims.entry(process) {
-            place.insert(Claim::take(&process)?);
+            place.insert(claims.take(process)?);
         }
         Ok(())
     }
 
-    fn step(&mut self) -> Result<(), Error> {
+    /// Takes a step, and returns what is to be told of it: what was not so, or not for this reason, in the step before.
+    fn step(&mut self) -> Vec<String> {
         self.due = self.machine.inner.now() + self.settings.interval;
+        let error = self.take_step().err().map(|error| error.to_string());
+        let news = error.clone().filter(|_| error != self.last_error);
+        self.last_error = error;
+        self.longest_hold = self.longest_hold.max(self.machine.inner.longest_hold());
+        let refused = self.machine.inner.take_refused().into_iter();
+        let host = self.machine.inner.host();
+        let mut lines = self.refusals.renew(
+            refused.map(|(process, error)| (process, error.to_string())),
+            |process| snapshot::name(host, process),
+            |process| self.claims.contains_key(process),
+        );
+        lines.extend(news);
+        lines
+    }
+
+    fn take_step(&mut self) -> Result<(), Error> {
         if self.claims.is_empty() {
+            self.forget_processes();
             return Ok(());
         }
         let report = self.engine.step(&mut self.machine)?;
@@ -364,39 +335,35 @@ impl Group {
         for departed in self.machine.inner.take_departed() {
             self.claims.remove(&departed);
         }
-        if !report.processes.is_empty() {
-            self.latest = Some(report);
+        if !(report.processes.is_empty() && self.keeps_ended) {
+            self.latest = Some(Arc::new(report));
         }
-        self.last_error = None;
         Ok(())
     }
 
-    fn status(&self, host: &Host) -> GroupStatus {
-        let kernel = host.kernel().as_ref();
-        let name = |process: ProcessId| match process::stat(kernel, process.pid) {
-            Ok(stat) if stat.process() == process => stat.name,
-            _ => String::new(),
-        };
-        let summaries = self.latest.iter().flat_map(|report| &report.processes);
-        let processes: Vec<ProcessReport> = summaries
-            .map(|summary| ProcessReport {
-                pid: summary.process.pid,
-                name: name(summary.process),
-                observed: Observed::from(summary),
-            })
-            .collect();
-        GroupStatus {
-            name: self.name.clone(),
-            policy: self.settings.policy.clone(),
-            parameters: self.settings.parameters.clone(),
-            interval_seconds: self.settings.interval.as_secs_f64(),
-            cpu_budget: self.settings.budgets.cpu_share,
-            copy_budget: self.settings.budgets.copy_bytes_per_second,
-            lock_bound_seconds: self.settings.lock_bound.as_secs_f64(),
-            totals: processes.iter().map(|process| process.observed).sum(),
-            processes,
-            actions: Actions::from(self.engine.totals()),
+    /// None of its processes is left.
+    fn forget_processes(&mut self) {
+        if let Some(latest) = self.latest.as_mut().filter(|_| !self.keeps_ended) {
+            Arc::make_mut(latest).processes.clear();
         }
+    }
+
+    fn snapshot(&self) -> GroupSnapshot {
+        GroupSnapshot {
+            name: self.name.clone(),
+            settings: Arc::clone(&self.settings),
+            totals: self.engine.totals().clone(),
+            latest: self.latest.clone(),
+            refused: self.refusals.report(),
+            longest_hold: self.longest_hold,
+            last_error: self.last_error.clone(),
+        }
+    }
+}
+
+fn machine_options(settings: &Settings) -> MachineOptions {
+    MachineOptions {
+        lock_bound: settings.lock_bound,
     }
 }
 
@@ -409,11 +376,8 @@ struct OwnShare {
 
 impl OwnShare {
     fn new(host: &Arc<Host>, settings: &Settings) -> Self {
-        let options = MachineOptions {
-            lock_bound: settings.lock_bound,
-        };
         OwnShare {
-            inner: LinuxMachine::new(Arc::clone(host), options),
+            inner: LinuxMachine::new(Arc::clone(host), machine_options(settings)),
             elsewhere: Duration::ZERO,
         }
     }

@@ -103,7 +103,7 @@ impl std::fmt::Display for Table {
 
 /// A number of bytes, or a dash where it is not known.
 pub(crate) fn bytes_or_dash(bytes: Option<u64>) -> String {
-    bytes.map_or_else(|| "-".to_owned(), mega_lab::bytes::format)
+    bytes.map_or_else(|| "-".to_owned(), mega_core::bytes::format)
 }
 
 #[cfg(test)]

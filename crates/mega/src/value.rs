@@ -1,4 +1,4 @@
-//! Durations, shares and address ranges as people write them. (Sizes are `mega_lab::bytes`.)
+//! Durations, shares and address ranges as people write them. (Sizes are in `mega_core::bytes`.)
 
 use std::ops::Range;
 use std::time::Duration;
@@ -68,12 +68,12 @@ pub(crate) fn cpu_share(text: &str) -> Result<f64, String> {
 
 /// Parses bytes copied per second: a size, of which `/s` may be said.
 pub(crate) fn bytes_per_second(text: &str) -> Result<u64, String> {
-    mega_lab::bytes::parse(text.strip_suffix("/s").unwrap_or(text))
+    mega_core::bytes::parse(text.strip_suffix("/s").unwrap_or(text))
 }
 
 /// Parses a number of bytes, at least one.
 pub(crate) fn some_bytes(text: &str) -> Result<u64, String> {
-    match mega_lab::bytes::parse(text)? {
+    match mega_core::bytes::parse(text)? {
         0 => Err(format!("'{text}' is nothing; say how much, as 512MiB")),
         bytes => Ok(bytes),
     }
@@ -101,7 +101,7 @@ pub(crate) fn address_range(text: &str) -> Result<Range<u64>, String> {
             .zip(address(end))
             .map(|(start, end)| start..end)
     } else if let Some((start, length)) = text.split_once('+') {
-        let length = mega_lab::bytes::parse(length).ok();
+        let length = mega_core::bytes::parse(length).ok();
         address(start)
             .zip(length)
             .and_then(|(start, length)| Some(start..start.checked_add(length)?))

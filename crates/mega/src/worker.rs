@@ -9,37 +9,41 @@ use crate::config::Select;
 use crate::exit::Failure;
 use crate::manager::Manager;
 use crate::report::ManagerStatus;
+use crate::snapshot::Snapshot;
 
 /// What the thread is told.
 enum Order {
-    /// Manage what these select from now on.
-    Select(Vec<Select>),
+    /// Manage what these select from now on, and say whether that came about.
+    Select(Vec<Select>, Sender<Result<(), Failure>>),
     /// Stop.
     Stop,
 }
 
-/// The latest status of a manager, for whoever asks.
+/// What a manager last left, for whoever asks.
 #[derive(Clone)]
-pub(crate) struct Published(Arc<Mutex<ManagerStatus>>);
+pub(crate) struct Published(Arc<Mutex<Arc<Snapshot>>>);
 
 impl Published {
-    pub(crate) fn get(&self) -> ManagerStatus {
-        // A status is replaced as a whole: none can be half written.
-        self.0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+    fn new(snapshot: Snapshot) -> Self {
+        Published(Arc::new(Mutex::new(Arc::new(snapshot))))
     }
 
-    fn set(&self, status: ManagerStatus) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = status;
+    /// Its status.
+    pub(crate) fn status(&self) -> ManagerStatus {
+        // A snapshot is replaced as a whole: none can be half written. The manager does not wait for the status.
+        let latest = Arc::clone(&self.0.lock().unwrap_or_else(PoisonError::into_inner));
+        latest.status()
+    }
+
+    fn set(&self, snapshot: Snapshot) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(snapshot);
     }
 }
 
 /// A thread that manages until it is stopped.
 pub(crate) struct Worker {
     orders: Sender<Order>,
-    thread: JoinHandle<Result<Manager, Failure>>,
+    thread: JoinHandle<Manager>,
     published: Published,
 }
 
@@ -50,7 +54,7 @@ impl Worker {
         patience: Duration,
         beat: impl Fn() + Send + 'static,
     ) -> Result<Self, Failure> {
-        let published = Published(Arc::new(Mutex::new(manager.status())));
+        let published = Published::new(manager.snapshot());
         let (orders, inbox) = channel();
         let place = published.clone();
         let thread = std::thread::Builder::new()
@@ -69,10 +73,17 @@ impl Worker {
         self.published.clone()
     }
 
-    /// Has it manage what these select.
-    pub(crate) fn select(&self, selects: Vec<Select>) {
-        // A thread that has ended takes no orders; `has_ended` tells.
-        let _ = self.orders.send(Order::Select(selects));
+    /// Has it manage what these select, after the step it is in.
+    ///
+    /// # Errors
+    /// Where it cannot; it goes on as before then. Where managing has ended; [`Worker::stop`] tells why.
+    pub(crate) fn select(&self, selects: Vec<Select>) -> Result<(), Failure> {
+        let ended = || Failure::Failed("managing has ended".to_owned());
+        let (reply, answer) = channel();
+        self.orders
+            .send(Order::Select(selects, reply))
+            .map_err(|_| ended())?;
+        answer.recv().map_err(|_| ended())?
     }
 
     /// Whether it ended by itself.
@@ -83,12 +94,12 @@ impl Worker {
     /// Stops it after the step it is in, and returns its last status.
     ///
     /// # Errors
-    /// Where managing had to end earlier.
+    /// Where it ended by an internal error.
     pub(crate) fn stop(self) -> Result<ManagerStatus, Failure> {
         // A thread that has ended needs no order.
         let _ = self.orders.send(Order::Stop);
         match self.thread.join() {
-            Ok(manager) => Ok(manager?.status()),
+            Ok(manager) => Ok(manager.snapshot().status()),
             Err(_) => Err(Failure::Failed(
                 "managing stopped by an internal error, which is a bug".to_owned(),
             )),
@@ -102,15 +113,18 @@ fn manage(
     published: &Published,
     patience: Duration,
     beat: &dyn Fn(),
-) -> Result<Manager, Failure> {
+) -> Manager {
     loop {
-        let pause = manager.tick()?;
-        published.set(manager.status());
+        let pause = manager.tick();
+        published.set(manager.snapshot());
         beat();
         match inbox.recv_timeout(pause.min(patience)) {
             Err(RecvTimeoutError::Timeout) => {}
-            Ok(Order::Stop) | Err(RecvTimeoutError::Disconnected) => return Ok(manager),
-            Ok(Order::Select(selects)) => manager.manage_selections(selects)?,
+            Ok(Order::Stop) | Err(RecvTimeoutError::Disconnected) => return manager,
+            Ok(Order::Select(selects, reply)) => {
+                // Nobody waits for the answer any more where the daemon is ending.
+                let _ = reply.send(manager.manage_selections(selects));
+            }
         }
     }
 }

@@ -3,10 +3,10 @@
 use std::process::ExitCode;
 use std::sync::Arc;
 
+use mega_core::bytes;
 use mega_core::{
     Action, ActionKind, Cause, Machine, Outcome, PageSize, ProcessId, Region, RegionRef, Span,
 };
-use mega_lab::bytes;
 use mega_linux::act::giant::GiantPages;
 use mega_linux::kernel::LiveKernel;
 use mega_linux::{Host, HostOptions, LinuxMachine, MachineOptions, TrackerKind, process};

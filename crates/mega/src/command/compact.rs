@@ -5,12 +5,12 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use mega_core::bytes;
 use mega_core::compaction::{
     self, Block, CompactionPolicy, Compactor, Emptied, Goal, Mechanism, MigrationCounts,
     PhysicalObservation, Stopped, Target, Unit,
 };
 use mega_core::policy::Parameters;
-use mega_lab::bytes;
 use mega_linux::kernel::{Kernel, LiveKernel, ReadOnly};
 use mega_linux::physical::vmstat::CompactionStatistics;
 use mega_linux::physical::{PhysicalMemory, Source, buddyinfo};

@@ -99,18 +99,21 @@ fn serve(args: &Daemon, signals: &Signals, worker: &Worker, mut config: Config) 
     }
 }
 
-/// The new configuration, or the old one where the new one is wrong.
+/// The new configuration, or the old one where the new one is wrong or cannot be carried out here.
 fn reload(args: &Daemon, worker: &Worker, old: Config) -> Config {
     let mut states = vec![NotifyState::Reloading];
     states.extend(NotifyState::monotonic_usec_now().ok());
     notify(&states);
-    let new = match load(args) {
+    let taken_over = load(args).and_then(|new| {
+        worker.select(new.selects.clone())?;
+        Ok(new)
+    });
+    let config = match taken_over {
         Ok(new) => {
+            info!("reloaded: managing {} selections", new.selects.len());
             if new.tracker != old.tracker {
                 warn!("another tracker is used after a restart only");
             }
-            worker.select(new.selects.clone());
-            info!("reloaded: managing {} selections", new.selects.len());
             new
         }
         Err(failure) => {
@@ -119,7 +122,7 @@ fn reload(args: &Daemon, worker: &Worker, old: Config) -> Config {
         }
     };
     notify(&[NotifyState::Ready]);
-    new
+    config
 }
 
 /// How long the service manager waits for a sign of life, and a margin.

@@ -7,9 +7,9 @@ use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use mega_core::bytes;
 use mega_core::engine::Budgets;
 use mega_core::policy;
-use mega_lab::bytes;
 use mega_linux::kernel::{Kernel, LiveKernel};
 use mega_linux::settings::fault::{FaultControl, FaultMode};
 use mega_linux::settings::run_dir::RunDir;
@@ -142,7 +142,7 @@ fn stop(worker: Worker, notes: &Notes) -> Option<ManagerStatus> {
         Ok(status) => Some(status),
         Err(failure) => {
             note(notes, &failure.to_string());
-            Some(latest.get())
+            Some(latest.status())
         }
     }
 }

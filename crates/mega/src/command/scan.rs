@@ -6,12 +6,13 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use mega_core::bytes;
 use mega_core::engine::{Would, would};
 use mega_core::policy::{self, Parameters};
 use mega_core::{HUGE_PAGE_SIZE, Machine, Observation, ProcessId, ProcessObservation, RegionRef};
-use mega_lab::bytes;
 use mega_linux::kernel::LiveKernel;
-use mega_linux::process::claim::{Claim, ClaimError};
+use mega_linux::process::claim::{Claim, ClaimError, Claims};
+use mega_linux::settings::run_dir::RunDir;
 use mega_linux::{Error, Host, HostOptions, LinuxMachine, MachineOptions, process};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
@@ -70,7 +71,8 @@ pub(super) fn run(args: &Scan) -> Result<ExitCode, Failure> {
 }
 
 fn claim(process: ProcessId) -> Result<Claim, Failure> {
-    Claim::take(&process).map_err(|error| match error {
+    let claims = Claims::open(&RunDir::open()?)?;
+    claims.take(process).map_err(|error| match error {
         ClaimError::Held { by_pid, .. } => Failure::Failed(format!(
             "process {process} is managed by another mega already (pid {by_pid}); `mega status` shows what that one sees, and `mega scan --dry-run` looks without clearing Accessed bits"
         )),
@@ -80,6 +82,9 @@ fn claim(process: ProcessId) -> Result<Claim, Failure> {
 
 fn observe(machine: &mut LinuxMachine, process: ProcessId) -> Result<Observation, Failure> {
     let observation = machine.observe()?;
+    if let Some((_, error)) = machine.take_refused().pop() {
+        return Err(error.into());
+    }
     observed(&observation, process)?;
     Ok(observation)
 }

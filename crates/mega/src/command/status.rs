@@ -4,13 +4,15 @@ use std::fmt::Write;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use mega_lab::bytes;
+use mega_core::bytes;
 
 use crate::cli::Status;
 use crate::control;
 use crate::exit::Failure;
 use crate::output::{self, Table, bytes_or_dash};
-use crate::report::{GroupStatus, ManagerStatus, Mode, StatusReport, VERSION, causes_in_words};
+use crate::report::{
+    GroupStatus, ManagerStatus, Mode, RefusedReport, StatusReport, VERSION, causes_in_words,
+};
 use crate::value::format_duration;
 
 pub(super) fn run(args: &Status) -> Result<ExitCode, Failure> {
@@ -42,12 +44,11 @@ fn in_words(status: &ManagerStatus) -> String {
         }
     };
     let dry_run = if status.dry_run { ", dry run" } else { "" };
-    let uptime = Duration::from_secs_f64(status.uptime_seconds.max(0.0));
     // Writing to a string does not fail.
     let _ = writeln!(
         text,
         "  up {}, tracker {}{dry_run}, manager CPU {:.2} s ({:.2} % of one core), memory {}",
-        format_duration(uptime),
+        seconds(status.uptime_seconds),
         status.tracker,
         status.manager.cpu_seconds,
         status.manager.cpu_share * 100.0,
@@ -77,6 +78,20 @@ fn group_in_words(group: &GroupStatus) -> String {
         if !causes.is_empty() {
             let _ = writeln!(text, "    failed {what}: {}", causes_in_words(causes));
         }
+    }
+    if group.longest_hold_seconds > 0.0 {
+        let _ = writeln!(
+            text,
+            "    mmap locks held for {} at most, bound {}",
+            seconds(group.longest_hold_seconds),
+            seconds(group.lock_bound_seconds)
+        );
+    }
+    if let Some(error) = &group.last_error {
+        let _ = writeln!(text, "    the latest step could not be taken: {error}");
+    }
+    for RefusedReport { pid, name, why } in &group.refused {
+        let _ = writeln!(text, "    not managed: {name} (pid {pid}): {why}");
     }
     if group.processes.is_empty() {
         return text + "    no process\n";
@@ -108,4 +123,10 @@ fn group_in_words(group: &GroupStatus) -> String {
         let _ = writeln!(text, "    {line}");
     }
     text
+}
+
+/// A time that a manager says, in words.
+fn seconds(seconds: f64) -> String {
+    // A manager of another version may say anything.
+    format_duration(Duration::try_from_secs_f64(seconds).unwrap_or_default())
 }

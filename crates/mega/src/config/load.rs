@@ -257,7 +257,7 @@ fn read_select(
         cgroup: reader.optional("cgroup", pattern)?,
         executable: reader.optional("executable", pattern)?,
         user: reader.optional("user", user)?,
-        min_resident: reader.optional("min_resident", parsed(mega_lab::bytes::parse))?,
+        min_resident: reader.optional("min_resident", parsed(mega_core::bytes::parse))?,
     };
     let mut overrides = Overrides::default();
     overrides.read(&mut reader)?;

@@ -108,7 +108,7 @@ fn respond(line: &str, published: &Published) -> Response {
             ..
         }) => Response {
             version: VERSION,
-            status: Some(published.get()),
+            status: Some(published.status()),
             error: None,
         },
     }

@@ -14,8 +14,8 @@ use serde::{Deserialize, Serialize};
 pub(crate) use action::ActionReport;
 pub(crate) use scan::{RegionReport, ScanReport, ScanTotals, region_reports};
 pub(crate) use status::{
-    CompactionReport, FaultReport, GroupStatus, ManagerStatus, Mode, OwnCost, RunReport,
-    StatusReport,
+    CompactionReport, FaultReport, GroupStatus, ManagerStatus, Mode, OwnCost, RefusedReport,
+    RunReport, StatusReport,
 };
 
 /// The version of every structure here. It changes when a field changes its meaning or goes away, not

@@ -48,6 +48,9 @@ pub(crate) struct ManagerStatus {
     /// What was done to keep contiguity ahead of promotions; `null` without the kernel module.
     #[serde(default)]
     pub(crate) compaction: Option<CompactionReport>,
+    /// Why processes could not be listed just now; `null` where they could.
+    #[serde(default)]
+    pub(crate) last_error: Option<String>,
 }
 
 /// Blocks emptied ahead of promotions, since the start.
@@ -92,11 +95,29 @@ pub(crate) struct GroupStatus {
     /// Bytes per second.
     pub(crate) copy_budget: u64,
     pub(crate) lock_bound_seconds: f64,
+    /// The longest that a process's mmap lock was held in one go, as far as it can be bounded, since the start.
+    #[serde(default)]
+    pub(crate) longest_hold_seconds: f64,
     /// As they were last observed. A process that has just been found is not in it yet.
     pub(crate) processes: Vec<ProcessReport>,
     /// Over `processes`.
     pub(crate) totals: Observed,
+    /// Processes that run and could not be observed, those with the lowest pids, by pid.
+    #[serde(default)]
+    pub(crate) refused: Vec<RefusedReport>,
     pub(crate) actions: Actions,
+    /// Why the latest step could not be taken; `null` where it was.
+    #[serde(default)]
+    pub(crate) last_error: Option<String>,
+}
+
+/// A process that runs and could not be observed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct RefusedReport {
+    pub(crate) pid: u32,
+    /// The command's name, up to 15 bytes.
+    pub(crate) name: String,
+    pub(crate) why: String,
 }
 
 /// What `mega run --report` writes.

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use mega_core::BASE_PAGE_SIZE;
+use mega_core::bytes;
 use mega_core::compaction::{MemoryBlock, MigrationCounts, Stopped, memory_blocks};
-use mega_lab::bytes;
 use mega_linux::Error;
 use mega_linux::hzmem::Hzmem;
 use mega_linux::kernel::{Kernel, LiveKernel};

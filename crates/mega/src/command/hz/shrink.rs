@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use mega_lab::bytes;
+use mega_core::bytes;
 use mega_linux::Error;
 use mega_linux::hzmem::{Hzmem, Origin, Range};
 use mega_linux::kernel::{Kernel, LiveKernel};

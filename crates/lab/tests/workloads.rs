@@ -3,15 +3,44 @@
 // A test's helpers fail it as the test itself does: by panicking.
 #![allow(clippy::expect_used, clippy::panic)]
 
-mod live;
-
 use std::io::Write;
 use std::process::{Child, Command, Output, Stdio};
 use std::thread::sleep;
 use std::time::Duration;
 
-use live::{finish, run, start, text, workload};
+use mega_lab::subject::Subject;
 use mega_lab::workload::report::{Done, Event, Ready};
+
+/// The workload `arguments`, without its other options.
+fn mega_lab(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_mega-lab"));
+    command.arg("workload").args(arguments);
+    command
+}
+
+/// The same, with its events as JSON.
+fn workload(arguments: &[&str]) -> Command {
+    let mut command = mega_lab(arguments);
+    command.arg("--json");
+    command
+}
+
+/// Starts a workload and waits until its memory is as it says.
+fn start(command: &mut Command) -> (Subject, Ready) {
+    let mut subject = Subject::start(command.stderr(Stdio::null())).expect("the command starts");
+    let ready = subject.ready().expect("the workload gets ready");
+    (subject, ready)
+}
+
+/// Tells it to end, and waits for what it came to. Its data must be right.
+fn finish(subject: Subject) -> Done {
+    subject.finish().expect("the workload ends well")
+}
+
+/// Bytes as text.
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).trim().to_owned()
+}
 
 /// Those with threads are also run with two.
 const WITH_THREADS: [&str; 7] = [
@@ -45,7 +74,10 @@ const OTHERS: [&[&str]; 16] = [
 /// What it says first and last, when run for a moment over 16 MiB.
 fn events(arguments: &[&str]) -> (Ready, Done) {
     let mut command = workload(arguments);
-    let output = run(command.args(["--size=16MiB", "--seconds=0.02", "--advise"]));
+    let output = command
+        .args(["--size=16MiB", "--seconds=0.02", "--advise"])
+        .output()
+        .expect("the command starts");
     let said = text(&output.stdout);
     assert!(output.status.success(), "{arguments:?}: {said}");
     let mut events = said
@@ -189,8 +221,7 @@ fn a_line_that_is_no_order_is_an_error() {
 
 #[test]
 fn in_words_it_says_that_it_rests() {
-    let mut command = live::mega();
-    command.args(["workload", "random", "--size=16MiB", "--until-eof"]);
+    let mut command = mega_lab(&["random", "--size=16MiB", "--until-eof"]);
     command.arg("--seconds=0.5");
     let output = with_input(&mut command, "rest\n");
     let said = text(&output.stdout);

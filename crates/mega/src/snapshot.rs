@@ -1,0 +1,123 @@
+//! What a manager has seen and done, as it leaves it after each of its steps; a status is made of it when somebody asks.
+//!
+//! A step may take long, and whoever asks meanwhile gets what was so before it. The names of the processes, and what the
+//! manager itself costs, are looked up then and not at every step.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use mega_core::ProcessId;
+use mega_core::engine::{StepReport, Totals};
+use mega_linux::{Host, process};
+
+use crate::config::Settings;
+use crate::report::{
+    Actions, CompactionReport, GroupStatus, ManagerStatus, Memory, Mode, Observed, OwnCost,
+    ProcessReport, RefusedReport,
+};
+
+/// What a manager has seen and done.
+pub(crate) struct Snapshot {
+    pub(crate) host: Arc<Host>,
+    /// The manager's own process.
+    pub(crate) own: ProcessId,
+    /// When that was started, by the kernel's clock.
+    pub(crate) started: Duration,
+    pub(crate) mode: Mode,
+    pub(crate) groups: Vec<GroupSnapshot>,
+    /// `None` without the kernel module.
+    pub(crate) compaction: Option<CompactionReport>,
+    /// Why processes could not be listed just now, if they could not.
+    pub(crate) last_error: Option<String>,
+}
+
+/// What a manager has seen and done of one group.
+pub(crate) struct GroupSnapshot {
+    pub(crate) name: String,
+    pub(crate) settings: Arc<Settings>,
+    /// What was done since the start.
+    pub(crate) totals: Totals,
+    /// The latest step; `None` before the first one.
+    pub(crate) latest: Option<Arc<StepReport>>,
+    /// Processes that the latest step could not observe.
+    pub(crate) refused: Vec<RefusedReport>,
+    /// The longest that a process's mmap lock was held in one go, since the start.
+    pub(crate) longest_hold: Duration,
+    /// Why the latest step could not be taken, if it could not.
+    pub(crate) last_error: Option<String>,
+}
+
+impl Snapshot {
+    /// The status, with what can be said of the manager itself now.
+    pub(crate) fn status(&self) -> ManagerStatus {
+        let kernel = self.host.kernel().as_ref();
+        let uptime = kernel.now().saturating_sub(self.started).as_secs_f64();
+        let cpu_seconds = kernel.cpu_time().as_secs_f64();
+        let own = process::stat(kernel, self.own.pid);
+        let latest = self
+            .groups
+            .iter()
+            .rev()
+            .find_map(|group| group.latest.as_ref());
+        ManagerStatus {
+            pid: self.own.pid,
+            mode: self.mode.clone(),
+            tracker: self.host.tracker_kind().to_string(),
+            dry_run: self.host.is_dry_run(),
+            uptime_seconds: uptime,
+            manager: OwnCost {
+                cpu_seconds,
+                cpu_share: if uptime > 0.0 {
+                    cpu_seconds / uptime
+                } else {
+                    0.0
+                },
+                resident: own.map_or(0, |stat| stat.resident),
+            },
+            memory: latest.map(|report| Memory::from(&report.memory)),
+            groups: self
+                .groups
+                .iter()
+                .map(|group| group.status(&self.host))
+                .collect(),
+            compaction: self.compaction,
+            last_error: self.last_error.clone(),
+        }
+    }
+}
+
+impl GroupSnapshot {
+    fn status(&self, host: &Host) -> GroupStatus {
+        let summaries = self.latest.iter().flat_map(|report| &report.processes);
+        let processes: Vec<ProcessReport> = summaries
+            .map(|summary| ProcessReport {
+                pid: summary.process.pid,
+                name: name(host, summary.process),
+                observed: Observed::from(summary),
+            })
+            .collect();
+        GroupStatus {
+            name: self.name.clone(),
+            policy: self.settings.policy.clone(),
+            parameters: self.settings.parameters.clone(),
+            interval_seconds: self.settings.interval.as_secs_f64(),
+            cpu_budget: self.settings.budgets.cpu_share,
+            copy_budget: self.settings.budgets.copy_bytes_per_second,
+            lock_bound_seconds: self.settings.lock_bound.as_secs_f64(),
+            longest_hold_seconds: self.longest_hold.as_secs_f64(),
+            totals: processes.iter().map(|process| process.observed).sum(),
+            processes,
+            refused: self.refused.clone(),
+            actions: Actions::from(&self.totals),
+            last_error: self.last_error.clone(),
+        }
+    }
+}
+
+/// The name of a process's command; empty where the process has ended.
+pub(crate) fn name(host: &Host, process: ProcessId) -> String {
+    match process::stat(host.kernel().as_ref(), process.pid) {
+        Ok(stat) if stat.process() == process => stat.name,
+        _ => String::new(),
+    }
+}
