@@ -37,8 +37,12 @@ struct css_set {
 	struct cgroup *dfl_cgrp;
 };
 
+typedef struct {
+	__u32 val;
+} kuid_t;
+
 struct cred {
-	__u32 euid;
+	kuid_t euid;
 };
 
 struct signal_struct {
@@ -151,7 +155,7 @@ int tasks(struct bpf_iter__task *ctx)
 	out.exec_id = task->self_exec_id;
 	out.cgroup = BPF_CORE_READ(task, cgroups, dfl_cgrp, kn, id);
 	out.parent = BPF_CORE_READ(task, real_parent, tgid);
-	out.uid = BPF_CORE_READ(task, cred, euid);
+	out.uid = BPF_CORE_READ(task, cred, euid.val);
 	out.exit_state = task->exit_state;
 	out.layout = layout(mm);
 	bpf_seq_write(ctx->meta->seq, &out, sizeof(out));
