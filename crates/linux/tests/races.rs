@@ -382,6 +382,51 @@ fn a_small_process_is_cleared_by_clear_refs_and_an_idle_one_not_at_all() {
 }
 
 #[test]
+fn a_turn_clears_its_own_regions_and_no_others() {
+    // Of a size at which all could be cleared within the lock bound, yet not within the share of a core.
+    const COUNT: u64 = 300;
+    let per_page = Duration::from_nanos(42);
+    let second = Duration::from_secs(1);
+    let share = second.mul_f64(0.005);
+    let whole = per_page * 512 * 300;
+    assert!(whole < MachineOptions::default().lock_bound && whole > share);
+    let (kernel, mut machine, _) = observed(COUNT);
+    kernel.state().clear_cost = per_page;
+    for _ in 0..6 {
+        let started = {
+            let mut state = kernel.state();
+            for region in state.processes.get_mut(&7).unwrap().regions.values_mut() {
+                region.accessed = 512;
+            }
+            state.written.clear();
+            state.now += second;
+            state.now
+        };
+        let seen = machine.observe().unwrap();
+        assert!(
+            seen.processes[0]
+                .regions
+                .iter()
+                .all(|region| region.accessed == 512)
+        );
+        let state = kernel.state();
+        assert!(state.written.is_empty(), "clear_refs clears all");
+        assert!(state.now - started <= share, "{:?}", state.now - started);
+        let regions = state.processes[&7].regions.iter();
+        let kept: Vec<u64> = regions
+            .filter(|(_, region)| region.accessed > 0)
+            .map(|(address, _)| address / HUGE % 2)
+            .collect();
+        assert_eq!(
+            kept.len() as u64,
+            COUNT / 2,
+            "every second one has its turn"
+        );
+        assert!(kept.iter().all(|parity| *parity == kept[0]));
+    }
+}
+
+#[test]
 fn what_cannot_be_cleared_is_said() {
     let (kernel, mut machine, _) = observed(2);
     machine.set_options(MachineOptions {

@@ -170,13 +170,18 @@ impl Target {
             self.cleared = false;
             return;
         }
-        let turns = turns::count(self.clearer.expected(regions), interval);
-        let chosen = self.turns.choose(regions, turns);
         let kernel = host.kernel().as_ref();
         // Where it fails the next observation says that accesses are not known.
-        let cleared = self
-            .clearer
-            .clear(kernel, &self.handle, &chosen, self.resident, bound);
+        let cleared = if self.clears_all(regions, interval, bound) {
+            let all = self.turns.choose(regions, 1);
+            self.clearer
+                .clear_all(kernel, &self.handle, &all, self.resident)
+        } else {
+            let turns = turns::count(self.clearer.expected(regions), interval);
+            let chosen = self.turns.choose(regions, turns);
+            self.clearer
+                .clear_in_pieces(kernel, &self.handle, &chosen, bound)
+        };
         self.cleared = match cleared {
             Ok(cleared) => {
                 self.longest_hold = self.longest_hold.max(cleared.longest_hold);
@@ -187,6 +192,21 @@ impl Target {
         if !self.cleared {
             self.turns.forget();
         }
+    }
+
+    /// Whether all bits are cleared at once, by `clear_refs`: where that stays within the lock bound, and takes no more
+    /// than clearing may, or every region is due anyway. The decision is here alone: what `clear_refs` clears it clears
+    /// of all regions, so it must not be taken for those of one turn.
+    fn clears_all(
+        &self,
+        regions: &[RegionObservation],
+        interval: Duration,
+        bound: Duration,
+    ) -> bool {
+        let expected = self.clearer.expected_of_all(regions, self.resident);
+        expected.is_some_and(|expected| {
+            expected <= bound && (self.turns.are_new() || turns::count(expected, interval) == 1)
+        })
     }
 
     /// Counts zero-filled base pages.
