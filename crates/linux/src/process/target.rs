@@ -105,10 +105,13 @@ impl Target {
         host: &Host,
         found: &mut Vec<RegionObservation>,
     ) -> Result<(), Error> {
-        self.scan_ranges(host, &self.ranges, found)
+        host.tracker().scan(&self.tracked(), &self.ranges, found)?;
+        self.mark_giant_pages(host, found);
+        Ok(())
     }
 
-    /// Observes some regions, given in address order; those with nothing mapped are not in the result.
+    /// Observes some regions, given in address order, without clearing anything; those with nothing mapped are not in
+    /// the result.
     pub(crate) fn look(
         &self,
         host: &Host,
@@ -122,27 +125,24 @@ impl Target {
             }
         }
         let mut found = Vec::new();
-        self.scan_ranges(host, &ranges, &mut found)?;
+        host.tracker().peek(&self.tracked(), &ranges, &mut found)?;
+        self.mark_giant_pages(host, &mut found);
         Ok(found)
     }
 
-    fn scan_ranges(
-        &self,
-        host: &Host,
-        ranges: &[Range<u64>],
-        found: &mut Vec<RegionObservation>,
-    ) -> Result<(), Error> {
-        let target = tracker::Target {
+    fn tracked(&self) -> tracker::Target<'_> {
+        tracker::Target {
             process: self.process,
             handle: &self.handle,
-        };
-        host.tracker().scan(&target, ranges, found)?;
+        }
+    }
+
+    fn mark_giant_pages(&self, host: &Host, found: &mut [RegionObservation]) {
         if !host.tracker_kind().sees_giant_pages()
             && let Some(mut giant_pages) = host.giant_pages()
         {
             giant_pages.mark(&self.handle, found);
         }
-        Ok(())
     }
 
     /// Whether the Accessed bits just scanned are those of the whole interval.
@@ -222,9 +222,12 @@ impl Target {
         let idle = before
             .first()
             .is_some_and(|seen| seen.page_size == PageSize::Huge && seen.accessed == 0);
-        if idle && !host.tracker_clears_itself() {
-            // In a dry run this is refused, and no Accessed bit is ever cleared there anyway.
-            let range = region.start()..region.end();
+        // In a dry run nothing is cleared, neither here nor elsewhere.
+        let range = region.start()..region.end();
+        if idle && host.tracker_clears_itself() {
+            let mut cleared = Vec::new();
+            let _ = host.tracker().scan(&self.tracked(), &[range], &mut cleared);
+        } else if idle {
             let _ = host.kernel().advise(&self.handle, &[range], Advice::Cold);
         }
         Some(counted)
