@@ -252,7 +252,7 @@ impl LinuxMachine {
         Ok(done)
     }
 
-    /// Looks at regions without clearing anything.
+    /// Looks at regions without clearing anything: what was accessed is still there for the next observation.
     ///
     /// # Errors
     /// As [`LinuxMachine::eligible_regions`].

@@ -12,8 +12,9 @@
 //! first way is not taken while there is one: its Accessed bit stays set, so that it looks used, until a tracker that
 //! clears by itself (the module) is used.
 //!
-//! A process small enough for the first within the bound gets the first; any other gets the second in pieces.
-//! What a piece costs is estimated from the mapped counts, and the estimate corrected by every duration measured.
+//! A process all of which is due, and small enough for the first within the bound, gets the first; any other gets the
+//! second, in pieces, over the regions whose turn it is alone ([`crate::process::target`] decides, once). What a piece
+//! costs is estimated from the mapped counts, and the estimate corrected by every duration measured.
 
 use std::io;
 use std::ops::Range;
@@ -62,37 +63,20 @@ pub struct Cleared {
 }
 
 impl Clearer {
-    /// Clears the Accessed bits in `regions`, which were just observed, in address order. Holds the mmap lock of
-    /// the process for about `bound` at most. `resident` is all that the process has resident, in bytes:
-    /// `clear_refs` walks what is not eligible too.
-    ///
-    /// # Errors
-    /// `ESRCH` and `ENOENT` where the process is gone, `EPERM` and `EACCES` without the privilege.
-    pub fn clear(
-        &mut self,
-        kernel: &dyn Kernel,
-        process: &ProcessHandle,
+    /// About how long `clear_refs` takes for a process with these regions and `resident` bytes in all, of which it
+    /// walks what is not eligible too. `None` where it is not to be used: it would break a giant page up.
+    #[must_use]
+    pub fn expected_of_all(
+        &self,
         regions: &[RegionObservation],
         resident: u64,
-        bound: Duration,
-    ) -> io::Result<Cleared> {
-        let nothing_accessed = regions.iter().all(|region| region.accessed == 0);
-        if nothing_accessed {
-            return Ok(Cleared {
-                complete: true,
-                longest_hold: Duration::ZERO,
-            });
-        }
-        let whole = uncorrected(regions) + uncorrected_elsewhere(regions, resident);
+    ) -> Option<Duration> {
         let breaks_nothing_up = !regions.iter().any(is_giant);
-        if breaks_nothing_up && whole.mul_f64(self.correction) <= bound {
-            self.clear_all(kernel, process, whole)
-        } else {
-            self.clear_in_pieces(kernel, process, regions, bound)
-        }
+        breaks_nothing_up.then(|| uncorrected_of_all(regions, resident).mul_f64(self.correction))
     }
 
-    /// About how long clearing these regions takes: those that were accessed, the bits of the others are clear.
+    /// About how long clearing these regions takes in pieces: those that were accessed, the bits of the others are
+    /// clear.
     #[must_use]
     pub fn expected(&self, regions: &[RegionObservation]) -> Duration {
         let accessed = regions.iter().filter(|region| region.accessed > 0);
@@ -102,23 +86,39 @@ impl Clearer {
         uncorrected.mul_f64(self.correction)
     }
 
-    fn clear_all(
+    /// Clears all Accessed bits of a process by `clear_refs`. `regions` are all that were just observed of it.
+    ///
+    /// # Errors
+    /// `ESRCH` and `ENOENT` where the process is gone, `EPERM` and `EACCES` without the privilege.
+    pub fn clear_all(
         &mut self,
         kernel: &dyn Kernel,
         process: &ProcessHandle,
-        uncorrected: Duration,
+        regions: &[RegionObservation],
+        resident: u64,
     ) -> io::Result<Cleared> {
+        if regions.iter().all(|region| region.accessed == 0) {
+            return Ok(Cleared {
+                complete: true,
+                longest_hold: Duration::ZERO,
+            });
+        }
         let started = kernel.now();
         kernel.write(&crate::process::path(process.pid(), "clear_refs"), b"1")?;
         let took = kernel.now().saturating_sub(started);
-        self.learn(uncorrected, took);
+        self.learn(uncorrected_of_all(regions, resident), took);
         Ok(Cleared {
             complete: true,
             longest_hold: took,
         })
     }
 
-    fn clear_in_pieces(
+    /// Clears the Accessed bits in `regions`, which were just observed, in address order, and no others, by
+    /// `MADV_COLD`. Holds the mmap lock of the process for about `bound` at most.
+    ///
+    /// # Errors
+    /// As [`Clearer::clear_all`].
+    pub fn clear_in_pieces(
         &mut self,
         kernel: &dyn Kernel,
         process: &ProcessHandle,
@@ -184,6 +184,11 @@ fn uncorrected(regions: &[RegionObservation]) -> Duration {
             false => PER_BASE_PAGE * u32::from(region.mapped),
         })
         .sum()
+}
+
+/// What `clear_refs` walks.
+fn uncorrected_of_all(regions: &[RegionObservation], resident: u64) -> Duration {
+    uncorrected(regions) + uncorrected_elsewhere(regions, resident)
 }
 
 /// What the memory that is not in `regions` adds: files, stacks, code, all taken for base pages.

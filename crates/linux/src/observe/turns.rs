@@ -49,6 +49,11 @@ pub(crate) fn count(whole: Duration, interval: Duration) -> u64 {
 }
 
 impl Turns {
+    /// Whether nothing is remembered, so that every region has its turn.
+    pub(crate) fn are_new(&self) -> bool {
+        self.remembered.is_empty()
+    }
+
     /// Forgets everything: another program runs, or clearing failed.
     pub(crate) fn forget(&mut self) {
         self.remembered.clear();

@@ -12,17 +12,10 @@ const PAGE: usize = 4 << 10;
 /// Bytes of one region, as a length in memory.
 const REGION: usize = 2 << 20;
 
-/// Counts zero-filled base pages. Keeps one region's worth of memory to read into.
+/// Counts zero-filled base pages. Keeps one region's worth of memory to read into, from its first count on.
+#[derive(Default)]
 pub struct ZeroCounter {
-    buffer: Box<[u8]>,
-}
-
-impl Default for ZeroCounter {
-    fn default() -> Self {
-        ZeroCounter {
-            buffer: vec![0; REGION].into_boxed_slice(),
-        }
-    }
+    buffer: Vec<u8>,
 }
 
 impl ZeroCounter {
@@ -31,6 +24,7 @@ impl ZeroCounter {
     pub fn count(&mut self, kernel: &dyn Kernel, pid: u32, region: Region) -> Option<u16> {
         let pagemap = pagemap::open(kernel, &pid.to_string()).ok()?;
         let present = present(kernel, &pagemap, region)?;
+        self.buffer.resize(REGION, 0);
         let mut zero_filled = 0;
         for run in present {
             let length = usize::try_from(run.end.checked_sub(run.start)?).ok()?;
@@ -93,4 +87,27 @@ fn present_by_table(
         }
     }
     Some(runs)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernel::fake::{FakeKernel, FakeProcess};
+
+    #[test]
+    fn one_buffer_is_read_into_again_and_again() {
+        let kernel = FakeKernel::new();
+        kernel.add(7, FakeProcess::with_regions(1, 0, 2));
+        let mut kept = ZeroCounter::default();
+        let mut count = |index: u64| {
+            // As its owner does, to whom it belongs beside what it reads.
+            let mut counter = std::mem::take(&mut kept);
+            assert_eq!(kept.buffer.capacity(), 0, "what takes its place is empty");
+            let region = Region::containing(index * REGION as u64);
+            assert_eq!(counter.count(&kernel, 7, region), Some(0));
+            kept = counter;
+            kept.buffer.as_ptr()
+        };
+        assert_eq!(count(0), count(1));
+    }
 }

@@ -222,10 +222,13 @@ impl Held {
         host: &Host,
         found: &mut Vec<RegionObservation>,
     ) -> Result<(), Error> {
-        self.scan_ranges(host, &self.ranges, found)
+        host.tracker().scan(&self.tracked(), &self.ranges, found)?;
+        self.mark_giant_pages(host, found);
+        Ok(())
     }
 
-    /// Observes some regions, given in address order; those with nothing mapped are not in the result.
+    /// Observes some regions, given in address order, without clearing anything; those with nothing mapped are not in
+    /// the result.
     pub(crate) fn look(
         &self,
         host: &Host,
@@ -239,27 +242,24 @@ impl Held {
             }
         }
         let mut found = Vec::new();
-        self.scan_ranges(host, &ranges, &mut found)?;
+        host.tracker().peek(&self.tracked(), &ranges, &mut found)?;
+        self.mark_giant_pages(host, &mut found);
         Ok(found)
     }
 
-    fn scan_ranges(
-        &self,
-        host: &Host,
-        ranges: &[Range<u64>],
-        found: &mut Vec<RegionObservation>,
-    ) -> Result<(), Error> {
-        let target = tracker::Target {
+    fn tracked(&self) -> tracker::Target<'_> {
+        tracker::Target {
             process: self.process,
             handle: &self.handle,
-        };
-        host.tracker().scan(&target, ranges, found)?;
+        }
+    }
+
+    fn mark_giant_pages(&self, host: &Host, found: &mut [RegionObservation]) {
         if !host.tracker_kind().sees_giant_pages()
             && let Some(mut giant_pages) = host.giant_pages()
         {
             giant_pages.mark(&self.handle, found);
         }
-        Ok(())
     }
 
     /// Clears the Accessed bits of the regions just scanned, if that is for us to do: of all, or in turns. Leaves in
@@ -282,14 +282,22 @@ impl Held {
             self.cleared = false;
             return;
         }
-        let turns = turns::count(self.clearer.expected(regions), interval);
-        let chosen = self.target.turns.choose(regions, turns);
         let kernel = host.kernel().as_ref();
-        // Where it fails the next observation says that accesses are not known.
+        let clears_all = self.clears_all(regions, interval, bound);
         let Held { target, handle } = self;
-        let cleared = target
-            .clearer
-            .clear(kernel, handle, &chosen, target.resident, bound);
+        // Where it fails the next observation says that accesses are not known.
+        let cleared = if clears_all {
+            let all = target.turns.choose(regions, 1);
+            target
+                .clearer
+                .clear_all(kernel, handle, &all, target.resident)
+        } else {
+            let turns = turns::count(target.clearer.expected(regions), interval);
+            let chosen = target.turns.choose(regions, turns);
+            target
+                .clearer
+                .clear_in_pieces(kernel, handle, &chosen, bound)
+        };
         self.cleared = match cleared {
             Ok(cleared) => {
                 self.longest_hold = self.longest_hold.max(cleared.longest_hold);
@@ -313,6 +321,21 @@ impl Held {
         target.demoter.demote(kernel, handle, regions, bound)
     }
 
+    /// Whether all bits are cleared at once, by `clear_refs`: where that stays within the lock bound, and takes no more
+    /// than clearing may, or every region is due anyway. The decision is here alone: what `clear_refs` clears it clears
+    /// of all regions, so it must not be taken for those of one turn.
+    fn clears_all(
+        &self,
+        regions: &[RegionObservation],
+        interval: Duration,
+        bound: Duration,
+    ) -> bool {
+        let expected = self.clearer.expected_of_all(regions, self.resident);
+        expected.is_some_and(|expected| {
+            expected <= bound && (self.turns.are_new() || turns::count(expected, interval) == 1)
+        })
+    }
+
     /// Counts zero-filled base pages.
     pub(crate) fn count_zero_filled(
         &self,
@@ -326,9 +349,12 @@ impl Held {
         let idle = before
             .first()
             .is_some_and(|seen| seen.page_size == PageSize::Huge && seen.accessed == 0);
-        if idle && !host.tracker_clears_itself() {
-            // In a dry run this is refused, and no Accessed bit is ever cleared there anyway.
-            let range = region.start()..region.end();
+        // In a dry run nothing is cleared, neither here nor elsewhere.
+        let range = region.start()..region.end();
+        if idle && host.tracker_clears_itself() {
+            let mut cleared = Vec::new();
+            let _ = host.tracker().scan(&self.tracked(), &[range], &mut cleared);
+        } else if idle {
             let _ = host.kernel().advise(&self.handle, &[range], Advice::Cold);
         }
         Some(counted)

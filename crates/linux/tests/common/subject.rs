@@ -134,17 +134,27 @@ impl Subject {
 
     /// What smaps says of huge pages in the mappings that lie in `range`, in bytes.
     pub(crate) fn huge_bytes(&self, range: &Range<u64>) -> u64 {
+        self.smaps_bytes(range, &["AnonHugePages:", "ShmemPmdMapped:"])
+    }
+
+    /// What smaps says was accessed since the bits were cleared, in the mappings that lie in `range`, in bytes.
+    pub(crate) fn referenced_bytes(&self, range: &Range<u64>) -> u64 {
+        self.smaps_bytes(range, &["Referenced:"])
+    }
+
+    /// The sum of these lines of smaps over the mappings that lie in `range`, in bytes.
+    fn smaps_bytes(&self, range: &Range<u64>, names: &[&str]) -> u64 {
         let smaps = std::fs::read_to_string(format!("/proc/{}/smaps", self.pid())).unwrap();
         let mut inside = false;
-        let mut huge = 0;
+        let mut bytes = 0;
         for line in smaps.lines() {
             let first = line.split_ascii_whitespace().next().unwrap_or("");
             if let Some((start, end)) = first.split_once('-') {
                 let start = u64::from_str_radix(start, 16).unwrap();
                 let end = u64::from_str_radix(end, 16).unwrap();
                 inside = range.start < end && start < range.end;
-            } else if inside && matches!(first, "AnonHugePages:" | "ShmemPmdMapped:") {
-                huge += line
+            } else if inside && names.contains(&first) {
+                bytes += line
                     .split_ascii_whitespace()
                     .nth(1)
                     .unwrap()
@@ -153,7 +163,7 @@ impl Subject {
                     * 1024;
             }
         }
-        huge
+        bytes
     }
 }
 

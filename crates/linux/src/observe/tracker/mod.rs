@@ -3,7 +3,8 @@
 //! Four, from best to least: [`TrackerKind::Module`] asks the kernel module; [`TrackerKind::Bpf`] reads the page tables themselves and sees every Accessed
 //! bit; [`TrackerKind::PageIdle`] asks the kernel's idle page tracking about each physical page;
 //! [`TrackerKind::Mapped`] knows only what is mapped. A tracker reads and never clears Accessed bits, except
-//! that the module reads and clears in one pass, and idle page tracking cannot look without marking ([`Tracker::clears_itself`]).
+//! that a scan by the module reads and clears in one pass, and one by idle page tracking marks pages idle
+//! ([`Tracker::clears_itself`]). To peek clears nothing with any of them ([`Tracker::peek`]).
 //!
 //! A base page counts as mapped when it has a physical page of the process's own. The kernel's shared page
 //! of zeros, which a read of untouched memory maps, holds nothing of the process's and does not count. Nor
@@ -155,6 +156,20 @@ pub trait Tracker: Send {
         ranges: &[Range<u64>],
         out: &mut Vec<RegionObservation>,
     ) -> Result<(), TrackError>;
+
+    /// As [`Tracker::scan`], without starting the next interval: no Accessed bit is cleared, and what was accessed is
+    /// seen again by the next scan. A tracker that clears as it scans has this of its own.
+    ///
+    /// # Errors
+    /// As [`Tracker::scan`].
+    fn peek(
+        &mut self,
+        target: &Target<'_>,
+        ranges: &[Range<u64>],
+        out: &mut Vec<RegionObservation>,
+    ) -> Result<(), TrackError> {
+        self.scan(target, ranges, out)
+    }
 
     /// Whether a scan also starts the next interval. The module clears as it reads, idle page tracking marks
     /// pages idle as it looks; with any other tracker the caller clears Accessed bits after the scan.

@@ -145,6 +145,18 @@ impl Tracker for ModuleTracker {
         result
     }
 
+    fn peek(
+        &mut self,
+        target: &Target<'_>,
+        ranges: &[Range<u64>],
+        out: &mut Vec<RegionObservation>,
+    ) -> Result<(), TrackError> {
+        let clears = std::mem::replace(&mut self.clears, false);
+        let result = self.scan(target, ranges, out);
+        self.clears = clears;
+        result
+    }
+
     fn clears_itself(&self) -> bool {
         self.clears
     }
@@ -300,6 +312,35 @@ mod tests {
     fn a_dry_run_clears_nothing() {
         let (_, flags) = scan(vec![Ok((Vec::new(), 8 * HUGE_PAGE_SIZE))], false);
         assert_eq!(flags, [0]);
+    }
+
+    #[test]
+    fn to_peek_clears_nothing_and_the_next_scan_does() {
+        let flags = Arc::default();
+        let end = || Ok((Vec::new(), HUGE_PAGE_SIZE));
+        let device = Scripted {
+            info: Info::default(),
+            answers: vec![end(), end()].into(),
+            flags: Arc::clone(&flags),
+        };
+        let mut tracker = ModuleTracker::with_device(Box::new(device), true);
+        let handle = ProcessHandle::new(7, None);
+        let process = ProcessId {
+            pid: 7,
+            start_time: 1,
+        };
+        let target = Target {
+            process,
+            handle: &handle,
+        };
+        let range = 0..HUGE_PAGE_SIZE;
+        let ranges = std::slice::from_ref(&range);
+        tracker.peek(&target, ranges, &mut Vec::new()).unwrap();
+        assert_eq!(*flags.lock().expect("nobody panicked"), [0]);
+        assert!(tracker.clears_itself());
+        tracker.scan(&target, ranges, &mut Vec::new()).unwrap();
+        let seen = flags.lock().expect("nobody panicked").clone();
+        assert_eq!(seen, [0, interface::TASK_CLEAR]);
     }
 
     #[test]

@@ -3,7 +3,8 @@
 //!
 //! The kernel keeps one idle flag for each physical page on an LRU list; it is set here and cleared by any
 //! use. Reading the flag of a page makes the kernel look at all its mappings, so this costs far more than
-//! reading page tables, and a page that processes share counts as accessed for all of them. A page that is
+//! reading page tables (and has it clear their Accessed bits, which it remembers in flags of its own for itself and
+//! for reclaim), and a page that processes share counts as accessed for all of them. A page that is
 //! not on an LRU list yet (touched a moment ago) cannot be marked idle and counts as accessed. The flag of a
 //! compound page is that of its first page: all its pages share it, and where they are in two regions only
 //! the lower one counts them.
@@ -34,6 +35,8 @@ pub struct PageIdleTracker {
     bitmap: FileHandle,
     flags: KernelPageFlags,
     zero: ZeroPages,
+    /// Whether what is looked at is marked idle again.
+    marks: bool,
 }
 
 impl PageIdleTracker {
@@ -74,6 +77,7 @@ impl PageIdleTracker {
             bitmap,
             flags,
             zero,
+            marks: true,
         })
     }
 
@@ -114,7 +118,7 @@ impl PageIdleTracker {
         }))
     }
 
-    /// How many of the pages were used since they were last marked idle. Marks them idle again.
+    /// How many of the pages were used since they were last marked idle. Marks them idle again, unless it is to peek.
     fn accessed(&self, mut frames: Vec<u64>) -> io::Result<u16> {
         let mut idle = self.read(&Words::of(&frames))?;
         // The bit of a tail page is always 0, whatever its first page's is.
@@ -132,8 +136,10 @@ impl PageIdleTracker {
             .iter()
             .filter(|frame| !idle.contains(**frame))
             .count();
-        for (offset, bytes) in wanted.runs() {
-            self.kernel.write_at(Path::new(BITMAP), &bytes, offset)?;
+        if self.marks {
+            for (offset, bytes) in wanted.runs() {
+                self.kernel.write_at(Path::new(BITMAP), &bytes, offset)?;
+            }
         }
         Ok(count(accessed))
     }
@@ -187,6 +193,18 @@ impl Tracker for PageIdleTracker {
         if result.is_err() {
             out.clear();
         }
+        result
+    }
+
+    fn peek(
+        &mut self,
+        target: &Target<'_>,
+        ranges: &[Range<u64>],
+        out: &mut Vec<RegionObservation>,
+    ) -> Result<(), TrackError> {
+        self.marks = false;
+        let result = self.scan(target, ranges, out);
+        self.marks = true;
         result
     }
 
@@ -289,10 +307,26 @@ mod tests {
             flags: KernelPageFlags::open(&*kernel).unwrap(),
             zero: ZeroPages::default(),
             kernel,
+            marks: true,
         }
     }
 
     fn scan(tracker: &mut PageIdleTracker) -> Vec<(u64, u16, u16, PageSize)> {
+        seen(tracker, PageIdleTracker::scan)
+    }
+
+    fn peek(tracker: &mut PageIdleTracker) -> Vec<(u64, u16, u16, PageSize)> {
+        seen(tracker, PageIdleTracker::peek)
+    }
+
+    type Look = fn(
+        &mut PageIdleTracker,
+        &Target<'_>,
+        &[Range<u64>],
+        &mut Vec<RegionObservation>,
+    ) -> Result<(), TrackError>;
+
+    fn seen(tracker: &mut PageIdleTracker, look: Look) -> Vec<(u64, u16, u16, PageSize)> {
         let handle = tracker.kernel.open_process(42).unwrap();
         let target = Target {
             process: ProcessId {
@@ -302,9 +336,7 @@ mod tests {
             handle: &handle,
         };
         let mut out = Vec::new();
-        tracker
-            .scan(&target, &[0..ADDRESS_SPACE], &mut out)
-            .unwrap();
+        look(tracker, &target, &[0..ADDRESS_SPACE], &mut out).unwrap();
         out.iter()
             .map(|seen| {
                 (
@@ -342,6 +374,8 @@ mod tests {
                 }
             }
             expected.push((HUGE_REGION, 512, if use_huge { 512 } else { 0 }, PageSize::Huge));
+            prop_assert_eq!(peek(&mut tracker), expected.clone());
+            prop_assert_eq!(peek(&mut tracker), expected.clone(), "to peek marks nothing");
             prop_assert_eq!(scan(&mut tracker), expected);
         }
     }
