@@ -55,9 +55,9 @@ impl Host {
         wanted: Option<TrackerKind>,
     ) -> Result<Self, Error> {
         let choice = tracker_choice::choose(&kernel, wanted);
-        let examination = doctor::examine_with(kernel.as_ref(), &choice);
+        let examination = doctor::examine_with(&kernel, &choice);
         examination.require()?;
-        let giant_pages = GiantPages::open(kernel.as_ref()).ok();
+        let giant_pages = GiantPages::open(Arc::clone(&kernel)).ok();
         let host = Self::with_tracker(kernel, examination, choice.tracker?);
         Ok(match giant_pages {
             Some(giant_pages) => host.with_giant_pages(giant_pages),

@@ -94,20 +94,20 @@ impl Examination {
 /// tried without one is [`State::Unknown`].
 #[must_use]
 pub fn examine(kernel: &Arc<dyn Kernel>) -> Examination {
-    examine_with(kernel.as_ref(), &tracker_choice::choose(kernel, None))
+    examine_with(kernel, &tracker_choice::choose(kernel, None))
 }
 
 /// Examines the kernel, the trackers having been tried already.
-pub(crate) fn examine_with(kernel: &dyn Kernel, choice: &Choice) -> Examination {
+pub(crate) fn examine_with(kernel: &Arc<dyn Kernel>, choice: &Choice) -> Examination {
     let probes = probe::look(kernel);
     Examination {
         kernel_release: probes.release.clone(),
         features: decide::features(&probes, choice),
         tracker: decide::tracker(choice),
-        other_consumers: consumers::find(kernel),
+        other_consumers: consumers::find(kernel.as_ref()),
         // Without a run directory there can be no record in it.
         stale_state: RunDir::existing()
-            .and_then(|run_dir| crate::settings::thp_mode::stale(kernel, &run_dir).ok())
+            .and_then(|run_dir| crate::settings::thp_mode::stale(kernel.as_ref(), &run_dir).ok())
             .flatten(),
     }
 }

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::path::Path;
+use std::sync::Arc;
 
 use mega_core::BASE_PAGE_SIZE;
 
@@ -59,7 +60,8 @@ impl Probes {
 }
 
 /// Looks.
-pub(super) fn look(kernel: &dyn Kernel) -> Probes {
+pub(super) fn look(boundary: &Arc<dyn Kernel>) -> Probes {
+    let kernel = boundary.as_ref();
     Probes {
         release: line(kernel, "/proc/sys/kernel/osrelease").unwrap_or_default(),
         read_only: kernel.is_read_only(),
@@ -78,7 +80,7 @@ pub(super) fn look(kernel: &dyn Kernel) -> Probes {
                     .any(|line| line.starts_with(b"0::"))
             }),
         hzmem: hzmem::read_ranges(kernel).map(|ranges| ranges.iter().map(|range| range.size).sum()),
-        giant_pages: GiantPages::open(kernel).map(drop),
+        giant_pages: GiantPages::open(Arc::clone(boundary)).map(drop),
     }
 }
 

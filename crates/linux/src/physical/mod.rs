@@ -26,8 +26,7 @@ use serde::Serialize;
 
 use crate::Error;
 use crate::kernel::Kernel;
-use crate::module::device::{self, Device, LiveDevice};
-use crate::module::interface;
+use crate::module::{Device, device, interface};
 use page_flags::PageFlags;
 use zoneinfo::ZoneSpan;
 
@@ -49,7 +48,7 @@ pub struct PhysicalMemory {
 }
 
 enum Reader {
-    Module(Box<dyn Device>),
+    Module(Device),
     PageFlags(PageFlags),
 }
 
@@ -73,17 +72,8 @@ impl PhysicalMemory {
     /// # Errors
     /// [`Error::Missing`] where it is not loaded, speaks another version, or the privilege is missing.
     pub fn with_module(kernel: Arc<dyn Kernel>) -> Result<Self, Error> {
-        let device = LiveDevice::open(kernel.as_ref())?;
-        Ok(Self::with_device(kernel, Box::new(device)))
-    }
-
-    /// By a device of the caller's.
-    #[must_use]
-    pub fn with_device(kernel: Arc<dyn Kernel>, device: Box<dyn Device>) -> Self {
-        PhysicalMemory {
-            kernel,
-            reader: Reader::Module(device),
-        }
+        let reader = Reader::Module(Device::open(Arc::clone(&kernel))?);
+        Ok(PhysicalMemory { kernel, reader })
     }
 
     /// Where its counts come from.
@@ -117,7 +107,7 @@ impl PhysicalMemory {
         block: &MemoryBlock,
     ) -> Result<(Stopped, MigrationCounts), Error> {
         let dry_run = self.kernel.is_read_only();
-        let Reader::Module(device) = &mut self.reader else {
+        let Reader::Module(device) = &self.reader else {
             return Err(device::missing());
         };
         let order = block.pages.ilog2().min(Unit::Chunk.order().into());
@@ -125,7 +115,7 @@ impl PhysicalMemory {
         let mut counts = MigrationCounts::default();
         for piece in 0..block.pages >> order {
             let frame = block.first_pfn + (piece << order);
-            let (how, moved, _) = compact(device.as_mut(), frame, order, true, dry_run)?;
+            let (how, moved, _) = compact(device, frame, order, true, dry_run)?;
             counts.add(&moved);
             if how != Stopped::AlreadyFree {
                 stopped = how;
@@ -149,10 +139,10 @@ impl PhysicalMemory {
         let mut zones = Vec::with_capacity(spans.len());
         for span in &spans {
             let mut report = |frames: u64| progress(before + frames.min(span.spanned), total);
-            let mut blocks = match &mut self.reader {
+            let mut blocks = match &self.reader {
                 Reader::Module(device) => {
                     let frames = block_frames(span);
-                    module_blocks::read(device.as_mut(), frames, forget_accesses, &mut report)?
+                    module_blocks::read(device, frames, forget_accesses, &mut report)?
                 }
                 Reader::PageFlags(flags) => {
                     flags.blocks(self.kernel.as_ref(), block_frames(span), &mut report)?
@@ -233,12 +223,12 @@ impl Compactor for PhysicalMemory {
 
     fn empty(&mut self, targets: &[Target]) -> Result<Vec<Emptied>, Error> {
         let dry_run = self.kernel.is_read_only();
-        let Reader::Module(device) = &mut self.reader else {
+        let Reader::Module(device) = &self.reader else {
             return Err(device::missing());
         };
         let mut reports = Vec::with_capacity(targets.len());
         for target in targets {
-            let report = empty_one(device.as_mut(), target, dry_run)?;
+            let report = empty_one(device, target, dry_run)?;
             reports.push(report);
             if report.stopped == Stopped::Interrupted {
                 break;
@@ -248,7 +238,7 @@ impl Compactor for PhysicalMemory {
     }
 }
 
-fn empty_one(device: &mut dyn Device, target: &Target, dry_run: bool) -> Result<Emptied, Error> {
+fn empty_one(device: &Device, target: &Target, dry_run: bool) -> Result<Emptied, Error> {
     // A chunk is worth the huge pages that are moved for it.
     let move_huge = target.unit == Unit::Chunk;
     let order = target.unit.order();
@@ -264,7 +254,7 @@ fn empty_one(device: &mut dyn Device, target: &Target, dry_run: bool) -> Result<
 
 /// Empties 2^`order` frames from `frame` on.
 fn compact(
-    device: &mut dyn Device,
+    device: &Device,
     frame: u64,
     order: u32,
     move_huge: bool,
