@@ -1,10 +1,11 @@
 //! The boundary: every read and every write of kernel state passes [`Kernel`].
 //!
-//! [`LiveKernel`] is the kernel this runs on, [`ReadOnly`] refuses every write (dry run), and
-//! [`fake::FakeKernel`] is a scripted one for tests. The trait is flat and its arguments are plain data, so
+//! [`LiveKernel`] is the kernel this runs on, [`ReadOnly`] refuses every write (dry run). With the feature `fake` there
+//! is a scripted kernel for tests, `fake::FakeKernel`. The trait is flat and its arguments are plain data, so
 //! that a recorder can wrap it. The only kernel state that does not pass it is the BPF walker's: a loaded
 //! program is a live object of its own ([`crate::observe::tracker`]).
 
+#[cfg(any(test, feature = "fake"))]
 pub mod fake;
 mod live;
 mod read_only;
