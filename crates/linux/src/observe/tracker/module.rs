@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use mega_core::{PAGES_PER_REGION, PageSize, RegionObservation};
 
+use super::finish::finish;
 use super::whole::{USER_END, whole_regions};
 use super::{Target, TrackError, Tracker, TrackerKind, Unavailable};
 use crate::kernel::Kernel;
@@ -123,17 +124,9 @@ impl Tracker for ModuleTracker {
         out: &mut Vec<RegionObservation>,
     ) -> Result<(), TrackError> {
         out.clear();
-        let whole = whole_regions(ranges, USER_END);
-        let mut result = { whole }.try_for_each(|range| self.look(target, &range, out));
-        if target.has_exited() {
-            result = Err(TrackError::Gone {
-                pid: target.process.pid,
-            });
-        }
-        if result.is_err() {
-            out.clear();
-        }
-        result
+        let mut whole = whole_regions(ranges, USER_END);
+        let result = whole.try_for_each(|range| self.look(target, &range, out));
+        finish(target, result, out)
     }
 
     fn clears_itself(&self) -> bool {
