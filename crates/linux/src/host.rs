@@ -29,6 +29,7 @@ pub struct Host {
     shmem_device: Option<(u32, u32)>,
     /// Where the kernel has giant pages and the module is there to make them.
     giant_pages: Option<Mutex<GiantPages>>,
+    other_module: Option<Error>,
 }
 
 impl Host {
@@ -57,12 +58,15 @@ impl Host {
         let choice = tracker_choice::choose(&kernel, wanted);
         let examination = doctor::examine_with(&kernel, &choice);
         examination.require()?;
-        let giant_pages = GiantPages::open(Arc::clone(&kernel)).ok();
-        let host = Self::with_tracker(kernel, examination, choice.tracker?);
-        Ok(match giant_pages {
-            Some(giant_pages) => host.with_giant_pages(giant_pages),
-            None => host,
-        })
+        let giant_pages = GiantPages::open(Arc::clone(&kernel));
+        let mut host = Self::with_tracker(kernel, examination, choice.tracker?);
+        match giant_pages {
+            Ok(giant_pages) => host = host.with_giant_pages(giant_pages),
+            Err(other @ Error::OtherModule { .. }) => host.other_module = Some(other),
+            // Neither the module nor giant pages are required.
+            Err(_) => {}
+        }
+        Ok(host)
     }
 
     /// Puts a host together from its parts.
@@ -81,6 +85,7 @@ impl Host {
             clears_itself: tracker.clears_itself(),
             tracker: Mutex::new(tracker),
             giant_pages: None,
+            other_module: None,
         }
     }
 
@@ -139,6 +144,13 @@ impl Host {
         // It holds an open device and no state.
         let giant_pages = self.giant_pages.as_ref()?;
         Some(giant_pages.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// [`Error::OtherModule`], where a module is loaded that speaks another version: it is not used, and whoever loaded
+    /// it should hear of it.
+    #[must_use]
+    pub fn other_module(&self) -> Option<&Error> {
+        self.other_module.as_ref()
     }
 
     /// Whether nothing is ever changed.

@@ -60,6 +60,8 @@ fn host(boundary: Arc<dyn Kernel>, tracker: Box<dyn Tracker>) -> Host {
         },
         other_consumers: Vec::new(),
         stale_state: None,
+        stale_settings: Vec::new(),
+        stale_unknown: None,
     };
     Host::with_tracker(boundary, examination, tracker)
 }

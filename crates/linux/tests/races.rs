@@ -29,6 +29,8 @@ fn host(kernel: &FakeKernel, boundary: Arc<dyn Kernel>) -> Arc<Host> {
         },
         other_consumers: Vec::new(),
         stale_state: None,
+        stale_settings: Vec::new(),
+        stale_unknown: None,
     };
     Arc::new(Host::with_tracker(
         boundary,

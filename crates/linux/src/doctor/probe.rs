@@ -11,6 +11,7 @@ use crate::Error;
 use crate::act::giant::GiantPages;
 use crate::hzmem;
 use crate::kernel::{Kernel, PagemapScan, category};
+use crate::module::Device;
 use crate::settings::thp_mode::{self, ThpMode};
 
 /// A capability by its number in `linux/capability.h`.
@@ -48,6 +49,8 @@ pub(super) struct Probes {
     pub(super) unified_cgroups: bool,
     /// hzmem's memory in bytes; an error where its module is not loaded, or cannot be asked.
     pub(super) hzmem: Result<u64, Error>,
+    /// Whether mega.ko is loaded and can be asked.
+    pub(super) module: Result<(), Error>,
     /// Whether giant pages can be made.
     pub(super) giant_pages: Result<(), Error>,
 }
@@ -80,6 +83,7 @@ pub(super) fn look(boundary: &Arc<dyn Kernel>) -> Probes {
                     .any(|line| line.starts_with(b"0::"))
             }),
         hzmem: hzmem::read_ranges(kernel).map(|ranges| ranges.iter().map(|range| range.size).sum()),
+        module: Device::open(Arc::clone(boundary)).map(drop),
         giant_pages: GiantPages::open(Arc::clone(boundary)).map(drop),
     }
 }

@@ -23,7 +23,8 @@ impl Device {
     /// Opens the device and checks that it speaks this program's version of the interface.
     ///
     /// # Errors
-    /// [`Error::Missing`] where the module is not loaded, the privilege is missing, or the versions differ.
+    /// [`Error::Missing`] where the module is not loaded or the privilege is missing, [`Error::OtherModule`] where the
+    /// versions differ.
     pub fn open(kernel: Arc<dyn Kernel>) -> Result<Self, Error> {
         let path = Path::new(interface::DEVICE);
         let file = kernel
@@ -39,11 +40,13 @@ impl Device {
             .map_err(|error| match error.raw_os_error() {
                 Some(libc::EPERM) => not_permitted(),
                 // Another version has a structure of another size, and so another request number.
-                Some(libc::ENOTTY | libc::EINVAL) => other_version(None),
+                Some(libc::ENOTTY | libc::EINVAL) => Error::OtherModule { theirs: None },
                 _ => Error::io("ask", path)(error),
             })?;
         if info.version != interface::VERSION {
-            return Err(other_version(Some(info.version)));
+            return Err(Error::OtherModule {
+                theirs: Some(info.version),
+            });
         }
         Ok(Device { kernel, file, info })
     }
@@ -134,17 +137,6 @@ fn not_permitted() -> Error {
     }
 }
 
-fn other_version(version: Option<u32>) -> Error {
-    let theirs = version.map_or_else(String::new, |version| format!(" (it speaks {version})"));
-    Error::Missing {
-        feature: format!(
-            "version {} of the kernel module's interface{theirs}",
-            interface::VERSION
-        ),
-        remedy: "build and load the module that belongs to this program".to_owned(),
-    }
-}
-
 /// The module refused a request.
 pub(crate) fn refused(attempt: &str, source: io::Error) -> Error {
     if source.raw_os_error() == Some(libc::EPERM) {
@@ -161,5 +153,43 @@ pub(crate) fn refused(attempt: &str, source: io::Error) -> Error {
     Error::Io {
         attempt: format!("{attempt} through {}", interface::DEVICE),
         source,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernel::fake::{FakeKernel, FakeModule};
+
+    fn open(module: Option<FakeModule>) -> Result<Device, Error> {
+        let kernel = FakeKernel::new();
+        kernel.state().module = module;
+        Device::open(Arc::new(kernel))
+    }
+
+    #[test]
+    fn a_module_that_speaks_another_version_is_told_from_none() {
+        assert!(open(Some(FakeModule::with_giant_pages())).is_ok());
+        assert!(matches!(open(None), Err(Error::Missing { .. })));
+
+        let mut newer = FakeModule::with_giant_pages();
+        newer.info.version = interface::VERSION + 1;
+        let error = open(Some(newer)).err().unwrap().to_string();
+        assert!(
+            error.contains("is loaded, but it speaks version 2"),
+            "{error}"
+        );
+
+        // What it answers has another size: the request is not known.
+        for errno in [libc::ENOTTY, libc::EINVAL] {
+            let mut other = FakeModule::with_giant_pages();
+            other.info_error = Some(errno);
+            let error = open(Some(other)).err().unwrap().to_string();
+            assert!(
+                error.contains("is loaded, but it speaks another version"),
+                "{error}"
+            );
+            assert!(error.contains("rmmod mega"), "{error}");
+        }
     }
 }

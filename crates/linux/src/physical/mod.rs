@@ -49,18 +49,20 @@ pub struct PhysicalMemory {
 
 enum Reader {
     Module(Device),
-    PageFlags(PageFlags),
+    /// With the reason why the module is not asked.
+    PageFlags(PageFlags, Error),
 }
 
 impl PhysicalMemory {
-    /// By the module where it is loaded, else by `/proc`.
+    /// By the module where it is loaded and speaks this version, else by `/proc`; [`PhysicalMemory::other_module`] tells
+    /// whether one was loaded then.
     ///
     /// # Errors
     /// [`Error::Missing`] where the privilege for either is missing.
     pub fn open(kernel: Arc<dyn Kernel>) -> Result<Self, Error> {
         match Self::with_module(Arc::clone(&kernel)) {
-            Err(Error::Missing { .. }) => {
-                let reader = Reader::PageFlags(PageFlags::open(kernel.as_ref())?);
+            Err(why @ (Error::Missing { .. } | Error::OtherModule { .. })) => {
+                let reader = Reader::PageFlags(PageFlags::open(kernel.as_ref())?, why);
                 Ok(PhysicalMemory { kernel, reader })
             }
             opened => opened,
@@ -70,10 +72,31 @@ impl PhysicalMemory {
     /// By the module only: what is needed to empty blocks.
     ///
     /// # Errors
-    /// [`Error::Missing`] where it is not loaded, speaks another version, or the privilege is missing.
+    /// [`Error::Missing`] where it is not loaded or the privilege is missing, [`Error::OtherModule`] where it speaks
+    /// another version.
     pub fn with_module(kernel: Arc<dyn Kernel>) -> Result<Self, Error> {
         let reader = Reader::Module(Device::open(Arc::clone(&kernel))?);
         Ok(PhysicalMemory { kernel, reader })
+    }
+
+    /// [`Error::OtherModule`], where a module is loaded that speaks another version and is not asked for that.
+    #[must_use]
+    pub fn other_module(&self) -> Option<&Error> {
+        match &self.reader {
+            Reader::PageFlags(_, why @ Error::OtherModule { .. }) => Some(why),
+            _ => None,
+        }
+    }
+
+    /// What can empty blocks.
+    fn module(&self) -> Result<&Device, Error> {
+        match &self.reader {
+            Reader::Module(device) => Ok(device),
+            Reader::PageFlags(_, Error::OtherModule { theirs }) => {
+                Err(Error::OtherModule { theirs: *theirs })
+            }
+            Reader::PageFlags(..) => Err(device::missing()),
+        }
     }
 
     /// Where its counts come from.
@@ -81,7 +104,7 @@ impl PhysicalMemory {
     pub fn source(&self) -> Source {
         match self.reader {
             Reader::Module(_) => Source::Module,
-            Reader::PageFlags(_) => Source::PageFlags,
+            Reader::PageFlags(..) => Source::PageFlags,
         }
     }
 
@@ -101,15 +124,13 @@ impl PhysicalMemory {
     /// be emptied.
     ///
     /// # Errors
-    /// [`Error::Missing`] without the module; [`Error::Io`].
+    /// [`Error::Missing`] without the module, [`Error::OtherModule`]; [`Error::Io`].
     pub fn empty_memory_block(
         &mut self,
         block: &MemoryBlock,
     ) -> Result<(Stopped, MigrationCounts), Error> {
         let dry_run = self.kernel.is_read_only();
-        let Reader::Module(device) = &self.reader else {
-            return Err(device::missing());
-        };
+        let device = self.module()?;
         let order = block.pages.ilog2().min(Unit::Chunk.order().into());
         let mut stopped = Stopped::AlreadyFree;
         let mut counts = MigrationCounts::default();
@@ -144,7 +165,7 @@ impl PhysicalMemory {
                     let frames = block_frames(span);
                     module_blocks::read(device, frames, forget_accesses, &mut report)?
                 }
-                Reader::PageFlags(flags) => {
+                Reader::PageFlags(flags, _) => {
                     flags.blocks(self.kernel.as_ref(), block_frames(span), &mut report)?
                 }
             };
@@ -223,9 +244,7 @@ impl Compactor for PhysicalMemory {
 
     fn empty(&mut self, targets: &[Target]) -> Result<Vec<Emptied>, Error> {
         let dry_run = self.kernel.is_read_only();
-        let Reader::Module(device) = &self.reader else {
-            return Err(device::missing());
-        };
+        let device = self.module()?;
         let mut reports = Vec::with_capacity(targets.len());
         for target in targets {
             let report = empty_one(device, target, dry_run)?;

@@ -164,6 +164,29 @@ fn a_memory_block_is_emptied_whole_or_in_chunks_until_one_stays() {
 }
 
 #[test]
+fn a_module_that_speaks_another_version_is_not_asked_and_named() {
+    let kernel = FakeKernel::new();
+    let mut module = FakeModule::with_giant_pages();
+    module.info.version += 1;
+    kernel.state().module = Some(module);
+    let flags = "/proc/kpageflags".into();
+    kernel.state().files.insert(flags, Vec::new());
+    let mut memory = PhysicalMemory::open(Arc::new(kernel.clone())).expect("there are the flags");
+    assert_eq!(memory.source(), Source::PageFlags);
+    assert!(matches!(
+        memory.other_module(),
+        Some(Error::OtherModule { theirs: Some(2) })
+    ));
+    assert!(matches!(
+        memory.empty(&[target(Unit::Block, 0)]),
+        Err(Error::OtherModule { .. })
+    ));
+    kernel.state().module = None;
+    let memory = PhysicalMemory::open(Arc::new(kernel)).expect("there are the flags");
+    assert!(memory.other_module().is_none(), "none is loaded");
+}
+
+#[test]
 fn blocks_are_read_in_batches_and_the_first_look_knows_no_age() {
     let old = interface::Block {
         free: 500,

@@ -55,6 +55,8 @@ fn run(args: &Act, kind: ActionKind) -> Result<ExitCode, Failure> {
         if kind == ActionKind::FreeZero {
             giant_pages.needs_free_zero()?;
         }
+    } else if let Some(other) = host.other_module() {
+        output::say(&other.to_string());
     }
     let mut machine = LinuxMachine::new(
         host,

@@ -123,6 +123,9 @@ impl Kernel for FakeKernel {
             None if path == Path::new(interface::DEVICE) && self.state().module.is_some() => {
                 Ok(FileHandle::new(path.to_owned(), None))
             }
+            None if self.state().files.contains_key(path) => {
+                Ok(FileHandle::new(path.to_owned(), None))
+            }
             _ => Err(errno(libc::ENOENT)),
         }
     }

@@ -14,6 +14,8 @@ type Script = Box<dyn FnMut(ModuleRequest<'_>) -> io::Result<()> + Send>;
 pub struct FakeModule {
     /// What it answers when it is asked what it can do.
     pub info: Info,
+    /// The error number that it answers instead.
+    pub info_error: Option<i32>,
     /// What answers all else; without one it makes giant pages.
     script: Option<Script>,
 }
@@ -29,7 +31,11 @@ impl FakeModule {
                 | interface::FEATURE_FREE_ZERO,
             ..Info::default()
         };
-        FakeModule { info, script: None }
+        FakeModule {
+            info,
+            info_error: None,
+            script: None,
+        }
     }
 
     /// A module that answers every request but `INFO` by `script`.
@@ -43,6 +49,7 @@ impl FakeModule {
         };
         FakeModule {
             info,
+            info_error: None,
             script: Some(Box::new(script)),
         }
     }
@@ -55,7 +62,7 @@ impl FakeModule {
         match (request, &mut self.script) {
             (ModuleRequest::Info(info), _) => {
                 *info = self.info;
-                Ok(())
+                self.info_error.map_or(Ok(()), |number| Err(errno(number)))
             }
             (request, Some(script)) => script(request),
             (
