@@ -31,6 +31,7 @@ pub struct Host {
     /// Where the kernel has giant pages and the module is there to make them.
     giant_pages: Option<Mutex<GiantPages>>,
     processes: Mutex<Table>,
+    other_module: Option<Error>,
 }
 
 impl Host {
@@ -57,14 +58,17 @@ impl Host {
         wanted: Option<TrackerKind>,
     ) -> Result<Self, Error> {
         let choice = tracker_choice::choose(&kernel, wanted);
-        let examination = doctor::examine_with(kernel.as_ref(), &choice);
+        let examination = doctor::examine_with(&kernel, &choice);
         examination.require()?;
-        let giant_pages = GiantPages::open(kernel.as_ref()).ok();
-        let host = Self::with_tracker(kernel, examination, choice.tracker?);
-        Ok(match giant_pages {
-            Some(giant_pages) => host.with_giant_pages(giant_pages),
-            None => host,
-        })
+        let giant_pages = GiantPages::open(Arc::clone(&kernel));
+        let mut host = Self::with_tracker(kernel, examination, choice.tracker?);
+        match giant_pages {
+            Ok(giant_pages) => host = host.with_giant_pages(giant_pages),
+            Err(other @ Error::OtherModule { .. }) => host.other_module = Some(other),
+            // Neither the module nor giant pages are required.
+            Err(_) => {}
+        }
+        Ok(host)
     }
 
     /// Puts a host together from its parts.
@@ -84,6 +88,7 @@ impl Host {
             tracker: Mutex::new(tracker),
             giant_pages: None,
             processes: Mutex::default(),
+            other_module: None,
         }
     }
 
@@ -151,6 +156,13 @@ impl Host {
         self.processes
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// [`Error::OtherModule`], where a module is loaded that speaks another version: it is not used, and whoever loaded
+    /// it should hear of it.
+    #[must_use]
+    pub fn other_module(&self) -> Option<&Error> {
+        self.other_module.as_ref()
     }
 
     /// Whether nothing is ever changed.

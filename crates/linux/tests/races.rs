@@ -38,6 +38,8 @@ fn examination() -> Examination {
         },
         other_consumers: Vec::new(),
         stale_state: None,
+        stale_settings: Vec::new(),
+        stale_unknown: None,
     }
 }
 

@@ -10,8 +10,8 @@ use mega_core::engine::{Engine, StepReport};
 use mega_core::policy::{self, Policy};
 use mega_core::{Action, HUGE_PAGE_SIZE, Machine, Observation, Outcome, ProcessId, RegionRef};
 use mega_linux::process::claim::{Claim, ClaimError, Claims};
-use mega_linux::settings::changed_settings::ChangedSettings;
 use mega_linux::settings::chunk_order;
+use mega_linux::settings::ledger::Guard;
 use mega_linux::settings::run_dir::RunDir;
 use mega_linux::{Error, Host, LinuxMachine, MachineOptions, process};
 
@@ -38,7 +38,7 @@ pub(crate) struct Manager {
     /// Where the kernel module is there.
     contiguity: Option<Contiguity>,
     /// Held while a group's policy wants chunks emptied one after the other.
-    sequential: Option<ChangedSettings>,
+    sequential: Option<Guard>,
     /// Processes of which was told that another mega has them.
     held_elsewhere: BTreeSet<ProcessId>,
     /// Why processes could not be listed just now, if they could not.

@@ -6,7 +6,7 @@
 //! and the kernel goes back to mapping them one by one whenever something is done to a part of the span.
 
 use std::io;
-use std::os::fd::AsRawFd;
+use std::sync::Arc;
 
 use mega_core::{
     BASE_PAGE_SIZE, Cause, GIANT_PAGE_SIZE, HUGE_PAGE_SIZE, PageSize, REGIONS_PER_SPAN,
@@ -15,7 +15,7 @@ use mega_core::{
 
 use crate::Error;
 use crate::kernel::{Kernel, ProcessHandle};
-use crate::module::device::{Device, LiveDevice};
+use crate::module::Device;
 use crate::module::interface::{self, Demote, FreeZero, Promote, ScanTask};
 
 /// A `page_shift` of the module's: 1 GiB.
@@ -52,7 +52,7 @@ pub struct Freed {
 
 /// Makes giant pages, breaks them up, and sees them.
 pub struct GiantPages {
-    device: Box<dyn Device>,
+    device: Device,
 }
 
 impl GiantPages {
@@ -60,15 +60,8 @@ impl GiantPages {
     ///
     /// # Errors
     /// [`Error::Missing`] where it is not loaded, may not be used, or the kernel has no giant pages.
-    pub fn open(kernel: &dyn Kernel) -> Result<Self, Error> {
-        Self::with_device(Box::new(LiveDevice::open(kernel)?))
-    }
-
-    /// By a device of the caller's.
-    ///
-    /// # Errors
-    /// [`Error::Missing`] where the kernel below it has no giant pages.
-    pub fn with_device(device: Box<dyn Device>) -> Result<Self, Error> {
+    pub fn open(kernel: Arc<dyn Kernel>) -> Result<Self, Error> {
+        let device = Device::open(kernel)?;
         if device.info().features & interface::FEATURE_GIANT == 0 {
             return Err(Error::Missing {
                 feature: "the kernel's support for transparent 1 GiB pages".to_owned(),
@@ -81,11 +74,10 @@ impl GiantPages {
     /// Maps a span by a giant page. The kernel moves what does not lie in its place, and chooses where.
     pub fn promote(&mut self, process: &ProcessHandle, span: Span) -> Answer {
         let mut request = Promote {
-            pidfd: pidfd(process),
             start: span.start(),
             ..Promote::default()
         };
-        if let Err(error) = self.device.promote(&mut request) {
+        if let Err(error) = self.device.promote(process, &mut request) {
             return Answer::Refused(cause(&error));
         }
         match request.stop {
@@ -104,11 +96,10 @@ impl GiantPages {
     /// Maps a span by huge pages again.
     pub fn demote(&mut self, process: &ProcessHandle, span: Span) -> Answer {
         let mut request = Demote {
-            pidfd: pidfd(process),
             start: span.start(),
             ..Demote::default()
         };
-        match self.device.demote(&mut request) {
+        match self.device.demote(process, &mut request) {
             Err(error) => Answer::Refused(cause(&error)),
             Ok(()) if request.stop == interface::DEMOTE_NOT_GIANT => Answer::AlreadySo,
             Ok(()) => Answer::Done { copied: 0 },
@@ -141,12 +132,11 @@ impl GiantPages {
     /// The cause why nothing was tried.
     pub fn free_zero(&mut self, process: &ProcessHandle, span: Span) -> Result<Freed, Cause> {
         let mut request = FreeZero {
-            pidfd: pidfd(process),
             start: span.start(),
             ..FreeZero::default()
         };
         self.device
-            .free_zero(&mut request)
+            .free_zero(process, &mut request)
             .map_err(|error| cause(&error))?;
         let bytes = |pages: u32| u64::from(pages).saturating_mul(HUGE_PAGE_SIZE);
         Ok(Freed {
@@ -163,13 +153,12 @@ impl GiantPages {
     pub fn resident(&mut self, process: &ProcessHandle, span: Span) -> Result<u64, Cause> {
         let mut regions = [interface::Region::default(); REGIONS_PER_SPAN];
         let mut request = ScanTask {
-            pidfd: pidfd(process),
             start: span.start(),
             length: GIANT_PAGE_SIZE,
             ..ScanTask::default()
         };
         self.device
-            .scan_task(&mut request, &mut regions)
+            .scan_task(process, &mut request, &mut regions)
             .map_err(|error| cause(&error))?;
         let count = usize::try_from(request.count).unwrap_or(usize::MAX);
         let mapped = regions
@@ -185,7 +174,6 @@ impl GiantPages {
     /// The cause that any action on the process would fail with.
     pub fn is_giant(&mut self, process: &ProcessHandle, span: Span) -> Result<bool, Cause> {
         let mut request = ScanTask {
-            pidfd: pidfd(process),
             start: span.start(),
             // Of a giant page one region tells.
             length: HUGE_PAGE_SIZE,
@@ -193,7 +181,7 @@ impl GiantPages {
         };
         let mut regions = [interface::Region::default()];
         self.device
-            .scan_task(&mut request, &mut regions)
+            .scan_task(process, &mut request, &mut regions)
             .map_err(|error| cause(&error))?;
         Ok(request.count == 1 && regions[0].page_shift == GIANT_SHIFT)
     }
@@ -219,10 +207,6 @@ impl GiantPages {
             }
         }
     }
-}
-
-fn pidfd(process: &ProcessHandle) -> i32 {
-    process.fd().map_or(-1, |fd| fd.as_raw_fd())
 }
 
 fn cause(error: &io::Error) -> Cause {

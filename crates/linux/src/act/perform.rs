@@ -30,7 +30,9 @@ pub(crate) fn runs(actions: &[Action]) -> impl Iterator<Item = &[Action]> {
 pub(crate) fn cause_of(error: &Error) -> Cause {
     match error {
         Error::Gone { .. } | Error::NotMapped { .. } => Cause::Gone,
-        Error::NotPermitted { .. } | Error::Missing { .. } => Cause::NotPermitted,
+        Error::NotPermitted { .. } | Error::Missing { .. } | Error::OtherModule { .. } => {
+            Cause::NotPermitted
+        }
         Error::KernelThread { .. } | Error::NotEligible { .. } | Error::NoSpan { .. } => {
             Cause::NotEligible
         }

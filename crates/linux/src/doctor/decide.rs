@@ -4,6 +4,7 @@ use std::io;
 
 use super::probe::{CAP_SYS_NICE, CAP_SYS_PTRACE, Capability, Probes};
 use super::{Feature, State, TrackerChoice};
+use crate::error::other_module;
 use crate::kernel::Refused;
 use crate::observe::tracker_choice::Choice;
 use crate::{Error, TrackerKind};
@@ -25,6 +26,7 @@ pub(super) fn features(probes: &Probes, choice: &Choice) -> Vec<Feature> {
         fault_control(probes),
         read_memory(probes),
         cgroups(probes),
+        module(probes),
         giant_pages(probes),
         hzmem(probes),
     ]);
@@ -336,15 +338,46 @@ fn cgroups(probes: &Probes) -> Feature {
     }
 }
 
+fn module(probes: &Probes) -> Feature {
+    let (state, seen) = match &probes.module {
+        Ok(()) => (
+            State::Available,
+            "it is loaded, and speaks this program's version of its interface".to_owned(),
+        ),
+        Err(error) => (State::Missing, what_is_missing(error)),
+    };
+    Feature {
+        name: "kernel module (mega.ko)",
+        state,
+        seen,
+        needed_for: "the tracker `module`, emptying chosen blocks, giant pages",
+        cost_if_missing: "the next best tracker is used, and free blocks are left to the kernel's own compaction",
+        remedy: match probes.module {
+            Err(Error::OtherModule { .. }) => {
+                "build the module that belongs to this program (`make -C kernel/module`), unload the other (`rmmod mega`) and load it (`insmod kernel/module/mega.ko`)"
+            }
+            _ => "build it and load it: `make -C kernel/module`, `insmod kernel/module/mega.ko`",
+        },
+        required: false,
+    }
+}
+
+/// What an error says is missing, without how to get it: that a feature says by itself.
+fn what_is_missing(error: &Error) -> String {
+    match error {
+        Error::Missing { feature, .. } => format!("{feature} is missing"),
+        Error::OtherModule { theirs } => other_module(*theirs),
+        error => error.to_string(),
+    }
+}
+
 fn giant_pages(probes: &Probes) -> Feature {
     let (state, seen) = match &probes.giant_pages {
         Ok(()) => (
             State::Available,
             "the kernel has them, and mega.ko can make them".to_owned(),
         ),
-        // How to get it is said below.
-        Err(Error::Missing { feature, .. }) => (State::Missing, format!("{feature} is missing")),
-        Err(error) => (State::Missing, error.to_string()),
+        Err(error) => (State::Missing, what_is_missing(error)),
     };
     Feature {
         name: "transparent 1 GiB pages",

@@ -6,6 +6,7 @@
 mod consumers;
 mod decide;
 mod experiment;
+mod left_behind;
 mod probe;
 
 use std::sync::Arc;
@@ -14,9 +15,11 @@ use serde::Serialize;
 
 use crate::kernel::Kernel;
 use crate::observe::tracker_choice::{self, Choice};
+use crate::settings::ledger;
 use crate::settings::run_dir::RunDir;
 use crate::settings::thp_mode::Stale;
 use crate::{Error, TrackerKind};
+use left_behind::LeftBehind;
 
 /// Whether a feature is there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -60,8 +63,12 @@ pub struct Examination {
     pub tracker: TrackerChoice,
     /// What else clears Accessed bits or changes page sizes on this machine, as far as it can be seen.
     pub other_consumers: Vec<String>,
-    /// What a killed mega left changed, to be put back by the next that starts.
+    /// The THP mode, where a killed mega left it changed. The next that starts puts it back.
     pub stale_state: Option<Stale>,
+    /// All other settings that a killed mega left changed.
+    pub stale_settings: Vec<ledger::Stale>,
+    /// Why it cannot be told what killed megas left changed, where it cannot.
+    pub stale_unknown: Option<String>,
 }
 
 /// Which tracker would be used.
@@ -94,20 +101,24 @@ impl Examination {
 /// tried without one is [`State::Unknown`].
 #[must_use]
 pub fn examine(kernel: &Arc<dyn Kernel>) -> Examination {
-    examine_with(kernel.as_ref(), &tracker_choice::choose(kernel, None))
+    examine_with(kernel, &tracker_choice::choose(kernel, None))
 }
 
 /// Examines the kernel, the trackers having been tried already.
-pub(crate) fn examine_with(kernel: &dyn Kernel, choice: &Choice) -> Examination {
+pub(crate) fn examine_with(kernel: &Arc<dyn Kernel>, choice: &Choice) -> Examination {
     let probes = probe::look(kernel);
+    let left_behind = left_behind::find(kernel.as_ref(), RunDir::existing().as_ref());
+    let (left_behind, stale_unknown) = match left_behind {
+        Ok(left_behind) => (left_behind, None),
+        Err(error) => (LeftBehind::default(), Some(error.to_string())),
+    };
     Examination {
         kernel_release: probes.release.clone(),
         features: decide::features(&probes, choice),
         tracker: decide::tracker(choice),
-        other_consumers: consumers::find(kernel),
-        // Without a run directory there can be no record in it.
-        stale_state: RunDir::existing()
-            .and_then(|run_dir| crate::settings::thp_mode::stale(kernel, &run_dir).ok())
-            .flatten(),
+        other_consumers: consumers::find(kernel.as_ref()),
+        stale_state: left_behind.mode,
+        stale_settings: left_behind.settings,
+        stale_unknown,
     }
 }

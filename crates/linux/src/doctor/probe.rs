@@ -2,6 +2,7 @@
 
 use std::io;
 use std::path::Path;
+use std::sync::Arc;
 
 use mega_core::BASE_PAGE_SIZE;
 
@@ -10,6 +11,7 @@ use crate::Error;
 use crate::act::giant::GiantPages;
 use crate::hzmem;
 use crate::kernel::{Kernel, PagemapScan, category};
+use crate::module::Device;
 use crate::settings::thp_mode::{self, ThpMode};
 
 /// A capability by its number in `linux/capability.h`.
@@ -47,6 +49,8 @@ pub(super) struct Probes {
     pub(super) unified_cgroups: bool,
     /// hzmem's memory in bytes; an error where its module is not loaded, or cannot be asked.
     pub(super) hzmem: Result<u64, Error>,
+    /// Whether mega.ko is loaded and can be asked.
+    pub(super) module: Result<(), Error>,
     /// Whether giant pages can be made.
     pub(super) giant_pages: Result<(), Error>,
 }
@@ -59,7 +63,8 @@ impl Probes {
 }
 
 /// Looks.
-pub(super) fn look(kernel: &dyn Kernel) -> Probes {
+pub(super) fn look(boundary: &Arc<dyn Kernel>) -> Probes {
+    let kernel = boundary.as_ref();
     Probes {
         release: line(kernel, "/proc/sys/kernel/osrelease").unwrap_or_default(),
         read_only: kernel.is_read_only(),
@@ -78,7 +83,8 @@ pub(super) fn look(kernel: &dyn Kernel) -> Probes {
                     .any(|line| line.starts_with(b"0::"))
             }),
         hzmem: hzmem::read_ranges(kernel).map(|ranges| ranges.iter().map(|range| range.size).sum()),
-        giant_pages: GiantPages::open(kernel).map(drop),
+        module: Device::open(Arc::clone(boundary)).map(drop),
+        giant_pages: GiantPages::open(Arc::clone(boundary)).map(drop),
     }
 }
 

@@ -1,71 +1,31 @@
 //! `/dev/mega`, opened.
 
 use std::io;
-use std::os::fd::BorrowedFd;
 use std::path::Path;
+use std::sync::Arc;
 
 use super::interface::{
     self, Block, Compact, Demote, FreeZero, Info, Promote, Region, ScanBlocks, ScanTask,
 };
-use super::ioctl;
+use super::request::ModuleRequest;
 use crate::Error;
-use crate::kernel::{FileHandle, Kernel};
+use crate::kernel::{FileHandle, Kernel, ProcessHandle};
 
-/// The requests of the module. Errors are the kernel's own error numbers.
-pub trait Device: Send {
-    /// What the module is able to do.
-    fn info(&self) -> &Info;
-
-    /// `SCAN_TASK` into `regions`.
-    ///
-    /// # Errors
-    /// As the header says.
-    fn scan_task(&mut self, request: &mut ScanTask, regions: &mut [Region]) -> io::Result<()>;
-
-    /// `SCAN_BLOCKS` into `blocks`.
-    ///
-    /// # Errors
-    /// As the header says.
-    fn scan_blocks(&mut self, request: &mut ScanBlocks, blocks: &mut [Block]) -> io::Result<()>;
-
-    /// `COMPACT`.
-    ///
-    /// # Errors
-    /// As the header says.
-    fn compact(&mut self, request: &mut Compact) -> io::Result<()>;
-
-    /// `PROMOTE`.
-    ///
-    /// # Errors
-    /// As the header says.
-    fn promote(&mut self, request: &mut Promote) -> io::Result<()>;
-
-    /// `DEMOTE`.
-    ///
-    /// # Errors
-    /// As the header says.
-    fn demote(&mut self, request: &mut Demote) -> io::Result<()>;
-
-    /// Gives back the zero-filled huge pages of a span.
-    ///
-    /// # Errors
-    /// As the header says.
-    fn free_zero(&mut self, request: &mut FreeZero) -> io::Result<()>;
-}
-
-/// The module's own device.
-#[derive(Debug)]
-pub struct LiveDevice {
+/// The module's device, asked through the boundary. Errors are the kernel's own error numbers, as
+/// `kernel/module/mega_ioctl.h` says, or the boundary's refusal to write.
+pub struct Device {
+    kernel: Arc<dyn Kernel>,
     file: FileHandle,
     info: Info,
 }
 
-impl LiveDevice {
-    /// Opens the device and checks that it is one that this program knows.
+impl Device {
+    /// Opens the device and checks that it speaks this program's version of the interface.
     ///
     /// # Errors
-    /// [`Error::Missing`] where the module is not loaded, the privilege is missing, or the versions differ.
-    pub fn open(kernel: &dyn Kernel) -> Result<Self, Error> {
+    /// [`Error::Missing`] where the module is not loaded or the privilege is missing, [`Error::OtherModule`] where the
+    /// versions differ.
+    pub fn open(kernel: Arc<dyn Kernel>) -> Result<Self, Error> {
         let path = Path::new(interface::DEVICE);
         let file = kernel
             .open(path)
@@ -75,59 +35,88 @@ impl LiveDevice {
                 _ => Error::io("open", path)(error),
             })?;
         let mut info = Info::default();
-        ioctl::plain(fd(&file).map_err(|_| missing())?, &mut info).map_err(|error| {
-            match error.raw_os_error() {
+        kernel
+            .ask_module(&file, ModuleRequest::Info(&mut info))
+            .map_err(|error| match error.raw_os_error() {
                 Some(libc::EPERM) => not_permitted(),
                 // Another version has a structure of another size, and so another request number.
-                Some(libc::ENOTTY | libc::EINVAL) => other_version(None),
+                Some(libc::ENOTTY | libc::EINVAL) => Error::OtherModule { theirs: None },
                 _ => Error::io("ask", path)(error),
-            }
-        })?;
+            })?;
         if info.version != interface::VERSION {
-            return Err(other_version(Some(info.version)));
+            return Err(Error::OtherModule {
+                theirs: Some(info.version),
+            });
         }
-        Ok(LiveDevice { file, info })
+        Ok(Device { kernel, file, info })
     }
 
-    fn fd(&self) -> io::Result<BorrowedFd<'_>> {
-        fd(&self.file)
-    }
-}
-
-impl Device for LiveDevice {
-    fn info(&self) -> &Info {
+    /// What the module can do.
+    #[must_use]
+    pub fn info(&self) -> &Info {
         &self.info
     }
 
-    fn scan_task(&mut self, request: &mut ScanTask, regions: &mut [Region]) -> io::Result<()> {
-        ioctl::scan_task(self.fd()?, request, regions)
+    /// `SCAN_TASK` of `process` into `regions`.
+    ///
+    /// # Errors
+    /// As the header says.
+    pub fn scan_task(
+        &self,
+        process: &ProcessHandle,
+        request: &mut ScanTask,
+        regions: &mut [Region],
+    ) -> io::Result<()> {
+        self.ask(ModuleRequest::ScanTask {
+            process,
+            request,
+            regions,
+        })
     }
 
-    fn scan_blocks(&mut self, request: &mut ScanBlocks, blocks: &mut [Block]) -> io::Result<()> {
-        ioctl::scan_blocks(self.fd()?, request, blocks)
+    /// `SCAN_BLOCKS` into `blocks`.
+    ///
+    /// # Errors
+    /// As the header says.
+    pub fn scan_blocks(&self, request: &mut ScanBlocks, blocks: &mut [Block]) -> io::Result<()> {
+        self.ask(ModuleRequest::ScanBlocks { request, blocks })
     }
 
-    fn compact(&mut self, request: &mut Compact) -> io::Result<()> {
-        ioctl::plain(self.fd()?, request)
+    /// `COMPACT`.
+    ///
+    /// # Errors
+    /// As the header says.
+    pub fn compact(&self, request: &mut Compact) -> io::Result<()> {
+        self.ask(ModuleRequest::Compact(request))
     }
 
-    fn promote(&mut self, request: &mut Promote) -> io::Result<()> {
-        ioctl::plain(self.fd()?, request)
+    /// `PROMOTE` of a span of `process`.
+    ///
+    /// # Errors
+    /// As the header says.
+    pub fn promote(&self, process: &ProcessHandle, request: &mut Promote) -> io::Result<()> {
+        self.ask(ModuleRequest::Promote { process, request })
     }
 
-    fn demote(&mut self, request: &mut Demote) -> io::Result<()> {
-        ioctl::plain(self.fd()?, request)
+    /// `DEMOTE` of a span of `process`.
+    ///
+    /// # Errors
+    /// As the header says.
+    pub fn demote(&self, process: &ProcessHandle, request: &mut Demote) -> io::Result<()> {
+        self.ask(ModuleRequest::Demote { process, request })
     }
 
-    fn free_zero(&mut self, request: &mut FreeZero) -> io::Result<()> {
-        ioctl::plain(self.fd()?, request)
+    /// `FREE_ZERO` of a span of `process`.
+    ///
+    /// # Errors
+    /// As the header says.
+    pub fn free_zero(&self, process: &ProcessHandle, request: &mut FreeZero) -> io::Result<()> {
+        self.ask(ModuleRequest::FreeZero { process, request })
     }
-}
 
-/// A boundary that is not a live kernel has no device.
-fn fd(file: &FileHandle) -> io::Result<BorrowedFd<'_>> {
-    file.fd()
-        .ok_or_else(|| io::Error::from_raw_os_error(libc::EBADF))
+    fn ask(&self, request: ModuleRequest<'_>) -> io::Result<()> {
+        self.kernel.ask_module(&self.file, request)
+    }
 }
 
 /// The module is not loaded.
@@ -148,17 +137,6 @@ fn not_permitted() -> Error {
     }
 }
 
-fn other_version(version: Option<u32>) -> Error {
-    let theirs = version.map_or_else(String::new, |version| format!(" (it speaks {version})"));
-    Error::Missing {
-        feature: format!(
-            "version {} of the kernel module's interface{theirs}",
-            interface::VERSION
-        ),
-        remedy: "build and load the module that belongs to this program".to_owned(),
-    }
-}
-
 /// The module refused a request.
 pub(crate) fn refused(attempt: &str, source: io::Error) -> Error {
     if source.raw_os_error() == Some(libc::EPERM) {
@@ -175,5 +153,43 @@ pub(crate) fn refused(attempt: &str, source: io::Error) -> Error {
     Error::Io {
         attempt: format!("{attempt} through {}", interface::DEVICE),
         source,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernel::fake::{FakeKernel, FakeModule};
+
+    fn open(module: Option<FakeModule>) -> Result<Device, Error> {
+        let kernel = FakeKernel::new();
+        kernel.state().module = module;
+        Device::open(Arc::new(kernel))
+    }
+
+    #[test]
+    fn a_module_that_speaks_another_version_is_told_from_none() {
+        assert!(open(Some(FakeModule::with_giant_pages())).is_ok());
+        assert!(matches!(open(None), Err(Error::Missing { .. })));
+
+        let mut newer = FakeModule::with_giant_pages();
+        newer.info.version = interface::VERSION + 1;
+        let error = open(Some(newer)).err().unwrap().to_string();
+        assert!(
+            error.contains("is loaded, but it speaks version 2"),
+            "{error}"
+        );
+
+        // What it answers has another size: the request is not known.
+        for errno in [libc::ENOTTY, libc::EINVAL] {
+            let mut other = FakeModule::with_giant_pages();
+            other.info_error = Some(errno);
+            let error = open(Some(other)).err().unwrap().to_string();
+            assert!(
+                error.contains("is loaded, but it speaks another version"),
+                "{error}"
+            );
+            assert!(error.contains("rmmod mega"), "{error}");
+        }
     }
 }

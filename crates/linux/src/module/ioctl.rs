@@ -4,19 +4,52 @@ use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
 use super::interface::{Block, Region, Request, ScanBlocks, ScanTask, request};
+use super::request::ModuleRequest;
+use crate::kernel::ProcessHandle;
+
+/// Passes a request to the module.
+pub(crate) fn ask(device: BorrowedFd<'_>, request: ModuleRequest<'_>) -> io::Result<()> {
+    match request {
+        ModuleRequest::Info(request) => plain(device, request),
+        ModuleRequest::ScanTask {
+            process,
+            request,
+            regions,
+        } => {
+            request.pidfd = pidfd(process);
+            scan_task(device, request, regions)
+        }
+        ModuleRequest::ScanBlocks { request, blocks } => scan_blocks(device, request, blocks),
+        ModuleRequest::Compact(request) => plain(device, request),
+        ModuleRequest::Promote { process, request } => {
+            request.pidfd = pidfd(process);
+            plain(device, request)
+        }
+        ModuleRequest::Demote { process, request } => {
+            request.pidfd = pidfd(process);
+            plain(device, request)
+        }
+        ModuleRequest::FreeZero { process, request } => {
+            request.pidfd = pidfd(process);
+            plain(device, request)
+        }
+    }
+}
+
+/// The module refuses -1 (`EBADF`): a handle that is not from a live kernel has no pidfd.
+fn pidfd(process: &ProcessHandle) -> i32 {
+    process.fd().map_or(-1, |fd| fd.as_raw_fd())
+}
 
 /// A request without pointers.
-pub(super) fn plain<T: Request + Pointerless>(
-    device: BorrowedFd<'_>,
-    argument: &mut T,
-) -> io::Result<()> {
+fn plain<T: Request + Pointerless>(device: BorrowedFd<'_>, argument: &mut T) -> io::Result<()> {
     // SAFETY: `T` has the layout that its request takes (`Request`), no pointers in it (`Pointerless`), and is
     // borrowed mutably for the call.
     unsafe { call(device, argument) }
 }
 
 /// Marks requests that hold no pointer.
-pub(super) trait Pointerless {}
+trait Pointerless {}
 impl Pointerless for super::interface::Info {}
 impl Pointerless for super::interface::Compact {}
 impl Pointerless for super::interface::Promote {}
@@ -24,7 +57,7 @@ impl Pointerless for super::interface::Demote {}
 impl Pointerless for super::interface::FreeZero {}
 
 /// SCAN_TASK into `regions`: sets `regions` and `capacity` of the request, and `maps` to 0.
-pub(super) fn scan_task(
+fn scan_task(
     device: BorrowedFd<'_>,
     argument: &mut ScanTask,
     regions: &mut [Region],
@@ -40,7 +73,7 @@ pub(super) fn scan_task(
 }
 
 /// SCAN_BLOCKS into `blocks`: sets `blocks` and `count` of the request.
-pub(super) fn scan_blocks(
+fn scan_blocks(
     device: BorrowedFd<'_>,
     argument: &mut ScanBlocks,
     blocks: &mut [Block],

@@ -1,14 +1,14 @@
 //! In which order the patched kernel empties chunks for giant pages: the one with the least in it first, or one after the
 //! other, as an experiment has it that shows what the choice is worth.
 //!
-//! It is one setting for the whole machine. It is put back as all that is changed for a while ([`ChangedSettings`]).
+//! It is one setting for the whole machine. It is recorded and put back by the [`ledger`](crate::settings::ledger).
 
 use std::path::Path;
 use std::sync::Arc;
 
 use crate::Error;
 use crate::kernel::Kernel;
-use crate::settings::changed_settings::ChangedSettings;
+use crate::settings::ledger::Guard;
 use crate::settings::run_dir::RunDir;
 
 /// Where the kernel keeps it.
@@ -17,11 +17,8 @@ pub const PATH: &str = "/sys/kernel/debug/anon_pud/sequential";
 /// Has the kernel empty one chunk after the other, for as long as what is returned lives.
 ///
 /// # Errors
-/// [`Error::Missing`] where the kernel has no such setting; as [`ChangedSettings::change`].
-pub fn make_sequential(
-    kernel: Arc<dyn Kernel>,
-    run_dir: &RunDir,
-) -> Result<ChangedSettings, Error> {
+/// [`Error::Missing`] where the kernel has no such setting; as [`Guard::set`].
+pub fn make_sequential(kernel: Arc<dyn Kernel>, run_dir: &RunDir) -> Result<Guard, Error> {
     let path = Path::new(PATH);
     if let Err(error) = kernel.read(path) {
         return Err(Error::Missing {
@@ -30,19 +27,20 @@ pub fn make_sequential(
                 .to_owned(),
         });
     }
-    ChangedSettings::change(kernel, run_dir, &[(path.to_owned(), "Y".to_owned())])
+    Guard::set(kernel, run_dir, path, "Y")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kernel::fake::FakeKernel;
+    use crate::kernel::fake::{FakeKernel, FakeProcess};
 
     #[test]
     fn it_is_sequential_while_it_is_held() {
         let folder = tempfile::tempdir().unwrap();
         let run_dir = RunDir::at(folder.path()).unwrap();
         let kernel = Arc::new(FakeKernel::new());
+        kernel.add(std::process::id(), FakeProcess::default());
         let value = || kernel.read(Path::new(PATH)).unwrap();
         assert!(matches!(
             make_sequential(kernel.clone(), &run_dir),
@@ -52,7 +50,7 @@ mod tests {
         kernel.state().files.insert(PATH.into(), b"N\n".to_vec());
         let held = make_sequential(kernel.clone(), &run_dir).unwrap();
         assert_eq!(value(), b"Y");
-        held.put_back().unwrap();
+        held.restore().unwrap();
         assert_eq!(value(), b"N");
     }
 }

@@ -3,6 +3,8 @@
 pub mod changed_settings;
 pub mod chunk_order;
 pub mod fault;
+pub mod ledger;
+mod old_record;
 pub mod run_dir;
 pub mod stale;
 pub mod thp_mode;

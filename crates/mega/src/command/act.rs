@@ -51,10 +51,12 @@ fn run(args: &Act, kind: ActionKind) -> Result<ExitCode, Failure> {
     let of_spans = kind.page_size() == PageSize::Giant;
     if of_spans {
         // It says what is missing.
-        let giant_pages = GiantPages::open(host.kernel().as_ref())?;
+        let giant_pages = GiantPages::open(Arc::clone(host.kernel()))?;
         if kind == ActionKind::FreeZero {
             giant_pages.needs_free_zero()?;
         }
+    } else if let Some(other) = host.other_module() {
+        output::say(&other.to_string());
     }
     let mut machine = LinuxMachine::new(
         host,

@@ -203,6 +203,9 @@ fn forecast(
     report: &mut CompactReport,
 ) -> Result<(), Failure> {
     let mut memory = PhysicalMemory::open(Arc::clone(kernel))?;
+    if let Some(other) = memory.other_module() {
+        output::say(&other.to_string());
+    }
     let observation = memory.observe_physical()?;
     let goal = Goal {
         unit: report.unit,

@@ -49,6 +49,9 @@ pub(super) fn run(args: &Daemon) -> Result<ExitCode, Failure> {
             warn!("a killed mega had left this changed, put back: {what}");
         }
     }
+    if let Some(other) = host.other_module() {
+        warn!("{other}");
+    }
     info!(
         "tracker {}: {}",
         host.tracker_kind(),

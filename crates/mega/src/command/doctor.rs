@@ -15,6 +15,10 @@ use crate::exit::Failure;
 use crate::output;
 use crate::report::VERSION;
 
+/// What puts back what a killed mega left changed.
+const PUTS_BACK: &str =
+    "the next `mega run`, `mega daemon` or `mega doctor --restore` puts it back";
+
 /// What `mega doctor --json` prints.
 #[derive(Serialize)]
 struct Report<'e> {
@@ -84,9 +88,20 @@ fn in_words(examination: &Examination) -> String {
     if let Some(stale) = &examination.stale_state {
         let _ = writeln!(
             text,
-            "left by a killed mega: the THP mode is {}, it was {}; the next `mega run`, `mega daemon` or `mega doctor --restore` puts it back",
+            "left by a killed mega: the THP mode is {}, it was {}; {PUTS_BACK}",
             stale.set, stale.original
         );
+    }
+    for stale in &examination.stale_settings {
+        let path = stale.path.display();
+        let _ = writeln!(
+            text,
+            "left by a killed mega: {path} is {}, it was {}; {PUTS_BACK}",
+            stale.set, stale.original
+        );
+    }
+    if let Some(why) = &examination.stale_unknown {
+        let _ = writeln!(text, "what killed megas left changed is not known: {why}");
     }
     text
 }

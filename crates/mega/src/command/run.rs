@@ -53,6 +53,9 @@ pub(super) fn run(args: &Run) -> Result<ExitCode, Failure> {
     let program = supervisor.start(&args.command, &fault)?;
 
     let notes = Notes::default();
+    if let Some(other) = host.other_module() {
+        note(&notes, &other.to_string());
+    }
     let managing = manage(host, &run_dir, args, settings, started, &notes);
     let code = program.wait();
     let state = match managing {

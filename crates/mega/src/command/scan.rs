@@ -30,6 +30,9 @@ pub(super) fn run(args: &Scan) -> Result<ExitCode, Failure> {
         dry_run: args.dry_run,
         tracker: args.tracker.kind(),
     })?);
+    if let Some(other) = host.other_module() {
+        output::say(&other.to_string());
+    }
     let tracker = host.tracker_kind().to_string();
     let mut machine = LinuxMachine::new(host, MachineOptions::default());
     machine.set_targets(vec![process]);

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use mega_core::RegionObservation;
 
+use super::finish::finish;
 use super::self_check::{self, Geometry};
 use super::whole::whole_regions;
 use super::{Target, TrackError, Tracker, TrackerKind, Unavailable};
@@ -184,20 +185,10 @@ impl Tracker for BpfTracker {
             out,
         };
         let whole: Vec<Range<u64>> = whole_regions(ranges, self.geometry.user_end()).collect();
-        let mut result = Ok(());
-        for chunk in whole.chunks(MAX_RANGES) {
-            result = self.walk(&mut walk, chunk.to_vec());
-            if result.is_err() {
-                break;
-            }
-        }
-        if target.has_exited() {
-            result = Err(TrackError::Gone { pid });
-        }
-        if result.is_err() {
-            out.clear();
-        }
-        result
+        let result = whole
+            .chunks(MAX_RANGES)
+            .try_for_each(|chunk| self.walk(&mut walk, chunk.to_vec()));
+        finish(target, result, out)
     }
 }
 

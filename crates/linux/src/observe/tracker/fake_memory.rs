@@ -15,6 +15,7 @@ use super::pagemap::PageFlags;
 use crate::kernel::{
     Advice, FileHandle, Kernel, PageRange, PagemapScan, ProcessHandle, Refused, ThpDisable,
 };
+use crate::module::ModuleRequest;
 
 /// Frames of memory it has.
 pub(super) const FRAMES: u64 = 8192;
@@ -161,6 +162,10 @@ impl Kernel for FakeMemory {
 
     fn shmem_device(&self) -> io::Result<(u32, u32)> {
         Err(io::ErrorKind::NotFound.into())
+    }
+
+    fn ask_module(&self, _: &FileHandle, _: ModuleRequest<'_>) -> io::Result<()> {
+        Err(io::Error::from_raw_os_error(libc::ENOTTY))
     }
 
     fn now(&self) -> Duration {

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use mega_core::page::GIANT_PAGE_SIZE;
 use mega_core::{BASE_PAGE_SIZE, PAGES_PER_REGION, PageSize, Region, RegionObservation};
 
+use super::finish::finish;
 use super::own_memory::OwnMemory;
 use super::pagemap::{self, Entry, KernelPageFlags};
 use super::whole::{USER_END, whole_regions};
@@ -113,16 +114,10 @@ impl Tracker for MappedTracker {
         let pid = target.process.pid;
         let file = pagemap::open_target(&*self.kernel, pid)?;
         let whole: Vec<Range<u64>> = whole_regions(ranges, USER_END).collect();
-        let mut result = self
+        let result = self
             .look(&file, &whole, out)
             .map_err(|error| pagemap::failed(pid, "read pagemap", error));
-        if target.has_exited() {
-            result = Err(TrackError::Gone { pid });
-        }
-        if result.is_err() {
-            out.clear();
-        }
-        result
+        finish(target, result, out)
     }
 }
 

@@ -14,6 +14,7 @@
 mod bpf;
 #[cfg(test)]
 mod fake_memory;
+mod finish;
 mod known_memory;
 mod mapped;
 mod module;

@@ -7,15 +7,15 @@
 
 use std::io;
 use std::ops::Range;
-use std::os::fd::AsRawFd;
 use std::sync::Arc;
 
 use mega_core::{PAGES_PER_REGION, PageSize, RegionObservation};
 
+use super::finish::finish;
 use super::whole::{USER_END, whole_regions};
 use super::{Target, TrackError, Tracker, TrackerKind, Unavailable};
 use crate::kernel::Kernel;
-use crate::module::device::{Device, LiveDevice};
+use crate::module::Device;
 use crate::module::interface::{self, ScanTask};
 
 /// Regions per call: 8 GiB, 64 KiB of answer.
@@ -23,7 +23,7 @@ const BATCH: u32 = 4096;
 
 /// Asks `/dev/mega`.
 pub struct ModuleTracker {
-    device: Box<dyn Device>,
+    device: Device,
     clears: bool,
     regions: Vec<interface::Region>,
 }
@@ -34,23 +34,15 @@ impl ModuleTracker {
     /// # Errors
     /// Where the module is not loaded, speaks another version, or the privilege is missing.
     pub fn open(kernel: Arc<dyn Kernel>) -> Result<ModuleTracker, Unavailable> {
-        let device =
-            LiveDevice::open(&*kernel).map_err(|error| Unavailable::Module(Box::new(error)))?;
-        Ok(ModuleTracker::with_device(
-            Box::new(device),
-            !kernel.is_read_only(),
-        ))
-    }
-
-    /// By a device of the caller's. With `clears` a scan clears the Accessed bits it read.
-    fn with_device(device: Box<dyn Device>, clears: bool) -> Self {
+        let clears = !kernel.is_read_only();
+        let device = Device::open(kernel).map_err(|error| Unavailable::Module(Box::new(error)))?;
         let most = BATCH.min(device.info().max_regions.max(1));
         let regions = vec![interface::Region::default(); most as usize];
-        ModuleTracker {
+        Ok(ModuleTracker {
             device,
             clears,
             regions,
-        }
+        })
     }
 
     fn look(
@@ -60,7 +52,6 @@ impl ModuleTracker {
         out: &mut Vec<RegionObservation>,
     ) -> Result<(), TrackError> {
         let pid = target.process.pid;
-        let pidfd = target.handle.fd().map_or(-1, |fd| fd.as_raw_fd());
         let flags = if self.clears {
             interface::TASK_CLEAR
         } else {
@@ -71,12 +62,14 @@ impl ModuleTracker {
             let length = range.end - start;
             let mut request = ScanTask {
                 flags,
-                pidfd,
                 start,
                 length,
                 ..ScanTask::default()
             };
-            match self.device.scan_task(&mut request, &mut self.regions) {
+            match self
+                .device
+                .scan_task(target.handle, &mut request, &mut self.regions)
+            {
                 Ok(()) => {}
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 Err(error) if error.raw_os_error() == Some(libc::ESRCH) => {
@@ -132,17 +125,9 @@ impl Tracker for ModuleTracker {
         out: &mut Vec<RegionObservation>,
     ) -> Result<(), TrackError> {
         out.clear();
-        let whole = whole_regions(ranges, USER_END);
-        let mut result = { whole }.try_for_each(|range| self.look(target, &range, out));
-        if target.has_exited() {
-            result = Err(TrackError::Gone {
-                pid: target.process.pid,
-            });
-        }
-        if result.is_err() {
-            out.clear();
-        }
-        result
+        let mut whole = whole_regions(ranges, USER_END);
+        let result = whole.try_for_each(|range| self.look(target, &range, out));
+        finish(target, result, out)
     }
 
     fn peek(
@@ -165,81 +150,53 @@ impl Tracker for ModuleTracker {
 #[cfg(test)]
 mod tests {
     use std::collections::VecDeque;
+    use std::sync::Mutex;
 
     use mega_core::{HUGE_PAGE_SIZE, ProcessId};
 
     use super::*;
-    use crate::kernel::ProcessHandle;
-    use crate::module::interface::{
-        Block, Compact, Demote, FreeZero, Info, Promote, Region, ScanBlocks,
-    };
+    use crate::kernel::fake::{FakeKernel, FakeModule};
+    use crate::kernel::{ProcessHandle, ReadOnly};
+    use crate::module::ModuleRequest;
+    use crate::module::interface::Region;
 
-    /// Answers each SCAN_TASK with what is next: an error number, or the regions and where it stopped.
-    struct Scripted {
-        info: Info,
-        answers: VecDeque<Result<(Vec<Region>, u64), i32>>,
-        flags: Arc<std::sync::Mutex<Vec<u32>>>,
-    }
+    type Answers = Vec<Result<(Vec<Region>, u64), i32>>;
 
-    impl Device for Scripted {
-        fn info(&self) -> &Info {
-            &self.info
-        }
-
-        fn scan_task(&mut self, request: &mut ScanTask, regions: &mut [Region]) -> io::Result<()> {
-            self.flags
-                .lock()
-                .expect("nobody panicked")
-                .push(request.flags);
-            let answer = self
-                .answers
-                .pop_front()
-                .expect("an answer for each request");
+    /// A module that answers each SCAN_TASK with what is next: an error number, or the regions and where it stopped.
+    /// It keeps the flags it was asked with.
+    fn scripted(answers: Answers, flags: Arc<Mutex<Vec<u32>>>) -> FakeModule {
+        let mut answers = VecDeque::from(answers);
+        FakeModule::scripted(move |request| {
+            let ModuleRequest::ScanTask {
+                request, regions, ..
+            } = request
+            else {
+                return Err(io::Error::from_raw_os_error(libc::ENOTTY));
+            };
+            flags.lock().expect("nobody panicked").push(request.flags);
+            let answer = answers.pop_front().expect("an answer for each request");
             let (found, next) = answer.map_err(io::Error::from_raw_os_error)?;
             regions[..found.len()].copy_from_slice(&found);
             request.count = u32::try_from(found.len()).expect("a few");
             request.next = next;
             Ok(())
-        }
-
-        fn scan_blocks(&mut self, _: &mut ScanBlocks, _: &mut [Block]) -> io::Result<()> {
-            Err(io::Error::from_raw_os_error(libc::ENOTTY))
-        }
-
-        fn compact(&mut self, _: &mut Compact) -> io::Result<()> {
-            Err(io::Error::from_raw_os_error(libc::ENOTTY))
-        }
-
-        fn promote(&mut self, _: &mut Promote) -> io::Result<()> {
-            Err(io::Error::from_raw_os_error(libc::ENOTTY))
-        }
-
-        fn demote(&mut self, _: &mut Demote) -> io::Result<()> {
-            Err(io::Error::from_raw_os_error(libc::ENOTTY))
-        }
-
-        fn free_zero(&mut self, _: &mut FreeZero) -> io::Result<()> {
-            Err(io::Error::from_raw_os_error(libc::ENOTTY))
-        }
+        })
     }
-
-    type Answers = Vec<Result<(Vec<Region>, u64), i32>>;
 
     fn scan(
         answers: Answers,
         clears: bool,
     ) -> (Result<Vec<RegionObservation>, TrackError>, Vec<u32>) {
         let flags = Arc::default();
-        let info = Info {
-            max_regions: 4,
-            ..Info::default()
+        let kernel = FakeKernel::new();
+        let mut module = scripted(answers, Arc::clone(&flags));
+        module.info.max_regions = 4;
+        kernel.state().module = Some(module);
+        let boundary: Arc<dyn Kernel> = match clears {
+            true => Arc::new(kernel),
+            false => Arc::new(ReadOnly(kernel)),
         };
-        let device = Scripted {
-            info,
-            answers: answers.into(),
-            flags: Arc::clone(&flags),
-        };
-        let mut tracker = ModuleTracker::with_device(Box::new(device), clears);
+        let mut tracker = ModuleTracker::open(boundary).expect("the module is there");
         let handle = ProcessHandle::new(7, None);
         let target = Target {
             process: ProcessId {
@@ -318,12 +275,9 @@ mod tests {
     fn to_peek_clears_nothing_and_the_next_scan_does() {
         let flags = Arc::default();
         let end = || Ok((Vec::new(), HUGE_PAGE_SIZE));
-        let device = Scripted {
-            info: Info::default(),
-            answers: vec![end(), end()].into(),
-            flags: Arc::clone(&flags),
-        };
-        let mut tracker = ModuleTracker::with_device(Box::new(device), true);
+        let kernel = FakeKernel::new();
+        kernel.state().module = Some(scripted(vec![end(), end()], Arc::clone(&flags)));
+        let mut tracker = ModuleTracker::open(Arc::new(kernel)).expect("the module is there");
         let handle = ProcessHandle::new(7, None);
         let process = ProcessId {
             pid: 7,

@@ -17,6 +17,7 @@ use std::sync::Arc;
 
 use mega_core::{PAGES_PER_REGION, PageSize, Region, RegionObservation};
 
+use super::finish::finish;
 use super::own_memory::OwnMemory;
 use super::pagemap::{self, ENTRIES, Entry, KernelPageFlags};
 use super::whole::{USER_END, whole_regions};
@@ -181,19 +182,12 @@ impl Tracker for PageIdleTracker {
         let pid = target.process.pid;
         let file = pagemap::open_target(&*self.kernel, pid)?;
         let whole: Vec<Range<u64>> = whole_regions(ranges, USER_END).collect();
-        let mut result =
-            pagemap::for_each_region(&*self.kernel, &file, &whole, |region, entries| {
-                out.extend(self.look(region, entries)?);
-                Ok(())
-            })
-            .map_err(|error| pagemap::failed(pid, "read idle page flags", error));
-        if target.has_exited() {
-            result = Err(TrackError::Gone { pid });
-        }
-        if result.is_err() {
-            out.clear();
-        }
-        result
+        let result = pagemap::for_each_region(&*self.kernel, &file, &whole, |region, entries| {
+            out.extend(self.look(region, entries)?);
+            Ok(())
+        })
+        .map_err(|error| pagemap::failed(pid, "read idle page flags", error));
+        finish(target, result, out)
     }
 
     fn peek(
