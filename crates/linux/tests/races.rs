@@ -27,6 +27,7 @@ fn host(kernel: &FakeKernel, boundary: Arc<dyn Kernel>) -> Arc<Host> {
             chosen: None,
             why: String::new(),
         },
+        faults: None,
         other_consumers: Vec::new(),
         stale_state: None,
     };

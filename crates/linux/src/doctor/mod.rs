@@ -6,6 +6,7 @@
 mod consumers;
 mod decide;
 mod experiment;
+mod faults;
 mod probe;
 
 use std::sync::Arc;
@@ -17,6 +18,8 @@ use crate::run_dir::RunDir;
 use crate::thp_mode::Stale;
 use crate::tracker_choice::{self, Choice};
 use crate::{Error, TrackerKind};
+
+pub use faults::Faults;
 
 /// Whether a feature is there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -58,6 +61,8 @@ pub struct Examination {
     pub features: Vec<Feature>,
     /// The tracker that would be used, and why.
     pub tracker: TrackerChoice,
+    /// What page faults take; `None` where the THP mode cannot be read.
+    pub faults: Option<Faults>,
     /// What else clears Accessed bits or changes page sizes on this machine, as far as it can be seen.
     pub other_consumers: Vec<String>,
     /// What a killed mega left changed, to be put back by the next that starts.
@@ -104,6 +109,7 @@ pub(crate) fn examine_with(kernel: &dyn Kernel, choice: &Choice) -> Examination 
         kernel_release: probes.release.clone(),
         features: decide::features(&probes, choice),
         tracker: decide::tracker(choice),
+        faults: probes.mode.as_ref().ok().map(|&mode| faults::under(mode)),
         other_consumers: consumers::find(kernel),
         // Without a run directory there can be no record in it.
         stale_state: RunDir::existing()

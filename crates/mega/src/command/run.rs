@@ -10,7 +10,7 @@ use std::time::Duration;
 use mega_core::bytes;
 use mega_core::engine::Budgets;
 use mega_core::policy;
-use mega_linux::fault::{FaultControl, FaultMode};
+use mega_linux::fault::FaultControl;
 use mega_linux::kernel::{Kernel, LiveKernel};
 use mega_linux::run_dir::RunDir;
 use mega_linux::{Host, HostOptions, stale};
@@ -21,9 +21,8 @@ use crate::control::Server;
 use crate::exit::Failure;
 use crate::manager::Manager;
 use crate::output;
-use crate::report::{
-    Actions, FaultReport, ManagerStatus, Mode, RunReport, VERSION, causes_in_words,
-};
+use crate::report::{Actions, ManagerStatus, Mode, RunReport, VERSION, causes_in_words};
+use crate::snapshot::Fault;
 use crate::supervise::Supervisor;
 use crate::worker::Worker;
 
@@ -52,7 +51,11 @@ pub(super) fn run(args: &Run) -> Result<ExitCode, Failure> {
     let program = supervisor.start(&args.command, &fault)?;
 
     let notes = Notes::default();
-    let managing = manage(host, &run_dir, args, settings, started, &notes);
+    let held = Fault {
+        mode: args.fault.mode(),
+        means: fault.means(),
+    };
+    let managing = manage(host, &run_dir, args, settings, held, started, &notes);
     let code = program.wait();
     let state = match managing {
         Ok((worker, server)) => {
@@ -64,21 +67,10 @@ pub(super) fn run(args: &Run) -> Result<ExitCode, Failure> {
             None
         }
     };
-    let by = fault.describe().to_owned();
     // The global mode is put back before anything is said.
     drop(fault);
     let notes = std::mem::take(&mut *notes.lock().unwrap_or_else(PoisonError::into_inner));
-    finish(
-        args,
-        report_file,
-        state,
-        notes,
-        FaultReport {
-            mode: mode_name(args),
-            by,
-        },
-        code,
-    );
+    finish(args, report_file, state, notes, code);
     Ok(ExitCode::from(code))
 }
 
@@ -92,13 +84,6 @@ fn settings(args: &Run) -> Settings {
             copy_bytes_per_second: args.bounds.copy_budget,
         },
         lock_bound: args.bounds.lock_bound,
-    }
-}
-
-fn mode_name(args: &Run) -> String {
-    match args.fault.mode() {
-        FaultMode::Base => "base".to_owned(),
-        FaultMode::Inherit => "inherit".to_owned(),
     }
 }
 
@@ -118,6 +103,7 @@ fn manage(
     run_dir: &RunDir,
     args: &Run,
     settings: Settings,
+    fault: Fault,
     started: Duration,
     notes: &Notes,
 ) -> Result<(Worker, Server), Failure> {
@@ -128,11 +114,17 @@ fn manage(
         .collect();
     let place = Arc::clone(notes);
     let tell = Box::new(move |line: &str| note(&place, line));
-    let mut manager = Manager::new(host, Mode::Run { command }, started, tell)?;
+    let mut manager = Manager::new(host, Mode::Run { command }, fault, started, tell)?;
     manager.manage_descendants(settings)?;
     let worker = Worker::start(manager, PATIENCE, || {})?;
-    let server = Server::start(run_dir, worker.published())?;
-    Ok((worker, server))
+    match Server::start(run_dir, worker.published()) {
+        Ok(server) => Ok((worker, server)),
+        Err(failure) => {
+            // What it changed globally is put back.
+            worker.stop()?;
+            Err(failure)
+        }
+    }
 }
 
 fn stop(worker: Worker, notes: &Notes) -> Option<ManagerStatus> {
@@ -158,7 +150,6 @@ fn finish(
     report_file: Option<File>,
     state: Option<ManagerStatus>,
     notes: Vec<String>,
-    fault: FaultReport,
     exit_status: u8,
 ) {
     if !args.quiet {
@@ -174,7 +165,6 @@ fn finish(
         let report = RunReport {
             version: VERSION,
             exit_status,
-            fault,
             notes,
             state,
         };

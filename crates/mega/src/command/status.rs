@@ -54,6 +54,9 @@ fn in_words(status: &ManagerStatus) -> String {
         status.manager.cpu_share * 100.0,
         bytes::format(status.manager.resident)
     );
+    if let Some(fault) = &status.fault {
+        let _ = writeln!(text, "  faults ({}) take {}", fault.mode, fault.by);
+    }
     for group in &status.groups {
         text += &group_in_words(group);
     }
