@@ -180,12 +180,7 @@ fn log_totals(status: &ManagerStatus) {
             group.name,
             actions.promoted,
             actions.demoted,
-            actions
-                .failures
-                .promote
-                .values()
-                .chain(actions.failures.demote.values())
-                .sum::<u64>(),
+            actions.failures.count(),
             actions.bytes_copied,
             actions.bytes_given_back
         );

@@ -21,7 +21,7 @@ use crate::control::Server;
 use crate::exit::Failure;
 use crate::manager::Manager;
 use crate::output;
-use crate::report::{Actions, ManagerStatus, Mode, RunReport, VERSION, causes_in_words};
+use crate::report::{Actions, ManagerStatus, Mode, RunReport, VERSION};
 use crate::snapshot::Fault;
 use crate::supervise::Supervisor;
 use crate::worker::Worker;
@@ -212,11 +212,7 @@ fn summary(state: &ManagerStatus) -> String {
             ));
         }
     }
-    for (what, causes) in actions.failures.by_kind() {
-        if !causes.is_empty() {
-            lines.push(format!("failed {what}: {}", causes_in_words(causes)));
-        }
-    }
+    lines.extend(actions.failures.in_words());
     lines.push(format!(
         "memory given back {}, copied {}, added by promotion {}",
         bytes::format(actions.bytes_given_back),
