@@ -12,6 +12,7 @@ pub mod bytes;
 pub mod compaction;
 pub mod engine;
 pub mod machine;
+mod nearest;
 pub mod observation;
 pub mod page;
 pub mod policy;
@@ -19,6 +20,7 @@ pub mod process;
 
 pub use action::{Action, ActionKind, Cause, Outcome};
 pub use machine::Machine;
+pub use nearest::nearest;
 pub use observation::{
     CgroupMemory, MemoryObservation, NodeMemory, Observation, ProcessObservation,
     RegionObservation, RegionRef,

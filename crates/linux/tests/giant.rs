@@ -58,6 +58,7 @@ fn host(boundary: Arc<dyn Kernel>, tracker: Box<dyn Tracker>) -> Host {
             chosen: None,
             why: String::new(),
         },
+        faults: None,
         other_consumers: Vec::new(),
         stale_state: None,
         stale_settings: Vec::new(),

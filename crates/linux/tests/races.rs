@@ -36,6 +36,7 @@ fn examination() -> Examination {
             chosen: None,
             why: String::new(),
         },
+        faults: None,
         other_consumers: Vec::new(),
         stale_state: None,
         stale_settings: Vec::new(),

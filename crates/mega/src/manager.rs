@@ -11,17 +11,18 @@ use mega_core::policy::{self, Policy};
 use mega_core::{Action, HUGE_PAGE_SIZE, Machine, Observation, Outcome, ProcessId, RegionRef};
 use mega_linux::process::claim::{Claim, ClaimError, Claims};
 use mega_linux::settings::chunk_order;
+use mega_linux::settings::fault::{FaultControl, FaultMode};
 use mega_linux::settings::ledger::Guard;
 use mega_linux::settings::run_dir::RunDir;
 use mega_linux::{Error, Host, LinuxMachine, MachineOptions, process};
 
-use crate::config::{Select, Settings};
+use crate::config::{Config, Settings};
 use crate::contiguity::Contiguity;
 use crate::exit::Failure;
 use crate::membership::{Membership, Scope};
 use crate::refusals::Refusals;
 use crate::report::Mode;
-use crate::snapshot::{self, GroupSnapshot, Snapshot};
+use crate::snapshot::{self, Fault, GroupSnapshot, Snapshot};
 
 /// Somebody who is told what a user should know, in one line.
 pub(crate) type Teller = Box<dyn FnMut(&str) + Send>;
@@ -35,6 +36,9 @@ pub(crate) struct Manager {
     membership: Membership,
     claims: Claims,
     groups: Vec<Group>,
+    fault: Fault,
+    /// Holds the global THP mode changed, where the configuration has faults take base pages.
+    fault_control: FaultControl,
     /// Where the kernel module is there.
     contiguity: Option<Contiguity>,
     /// Held while a group's policy wants chunks emptied one after the other.
@@ -48,13 +52,14 @@ pub(crate) struct Manager {
 
 impl Manager {
     /// A manager that starts its first step at once, in a process that itself `started` then, by the
-    /// kernel's clock: what it used until now counts.
+    /// kernel's clock: what it used until now counts. `fault` is what was seen to already.
     ///
     /// # Errors
     /// Where this process cannot find itself in `/proc`, or the run directory cannot be used.
     pub(crate) fn new(
         host: Arc<Host>,
         mode: Mode,
+        fault: Fault,
         started: Duration,
         tell: Teller,
     ) -> Result<Self, Error> {
@@ -69,6 +74,8 @@ impl Manager {
             membership: Membership::new(Scope::Descendants),
             claims: Claims::open(&RunDir::open()?)?,
             groups: Vec::new(),
+            fault,
+            fault_control: FaultControl::Nothing,
             held_elsewhere: BTreeSet::new(),
             last_error: None,
             tell,
@@ -89,18 +96,27 @@ impl Manager {
         Ok(())
     }
 
-    /// Manages what these select. Groups of the same name go on with what they know, as far as their
-    /// settings did not change.
+    /// Manages as this configuration says, but for the tracker. Groups of the same name go on with what they know, as far
+    /// as their settings did not change.
     ///
     /// # Errors
-    /// As [`Manager::manage_descendants`]; everything goes on as before then.
-    pub(crate) fn manage_selections(&mut self, selects: Vec<Select>) -> Result<(), Failure> {
+    /// As [`Manager::manage_descendants`], and where the THP mode cannot be changed; everything goes on as before then.
+    pub(crate) fn manage_configured(&mut self, config: Config) -> Result<(), Failure> {
+        let Config { fault, selects, .. } = config;
         let policies = selects
             .iter()
             .map(|select| policy::build(&select.settings.policy, &select.settings.parameters))
             .collect::<Result<Vec<_>, _>>()?;
+        let fault_control = self.other_fault_control(fault)?;
         self.order_chunks(selects.iter().map(|select| &select.settings))?;
         // Nothing fails from here on.
+        if let Some(control) = fault_control {
+            self.fault_control = control;
+        }
+        self.fault = Fault {
+            mode: fault,
+            means: self.fault_control.means(),
+        };
         let mut old: BTreeMap<String, Group> = std::mem::take(&mut self.groups)
             .into_iter()
             .map(|group| (group.name.clone(), group))
@@ -119,6 +135,15 @@ impl Manager {
         }
         self.membership = Membership::new(Scope::Selections(selections));
         Ok(())
+    }
+
+    /// What brings `mode` about from now on; `None` where that is what is held already.
+    fn other_fault_control(&self, mode: FaultMode) -> Result<Option<FaultControl>, Error> {
+        if mode == FaultMode::Base && matches!(self.fault_control, FaultControl::Global(_)) {
+            return Ok(None);
+        }
+        let run_dir = RunDir::open()?;
+        FaultControl::prepare_for_all(self.host.kernel(), &run_dir, mode).map(Some)
     }
 
     /// Has the kernel empty chunks in the order that these groups' policies want: one after the other where one does.
@@ -236,6 +261,7 @@ impl Manager {
             own: self.own,
             started: self.started,
             mode: self.mode.clone(),
+            fault: self.fault,
             groups: self.groups.iter().map(Group::snapshot).collect(),
             compaction: self.contiguity.as_ref().map(Contiguity::done),
             last_error: self.last_error.clone(),

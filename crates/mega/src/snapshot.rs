@@ -8,12 +8,13 @@ use std::time::Duration;
 
 use mega_core::ProcessId;
 use mega_core::engine::{StepReport, Totals};
+use mega_linux::settings::fault::{FaultMeans, FaultMode};
 use mega_linux::{Host, process};
 
 use crate::config::Settings;
 use crate::report::{
-    Actions, CompactionReport, GroupStatus, ManagerStatus, Memory, Mode, Observed, OwnCost,
-    ProcessReport, RefusedReport,
+    Actions, CompactionReport, FaultReport, GroupStatus, ManagerStatus, Memory, Mode, Observed,
+    OwnCost, ProcessReport, RefusedReport,
 };
 
 /// What a manager has seen and done.
@@ -24,11 +25,19 @@ pub(crate) struct Snapshot {
     /// When that was started, by the kernel's clock.
     pub(crate) started: Duration,
     pub(crate) mode: Mode,
+    pub(crate) fault: Fault,
     pub(crate) groups: Vec<GroupSnapshot>,
     /// `None` without the kernel module.
     pub(crate) compaction: Option<CompactionReport>,
     /// Why processes could not be listed just now, if they could not.
     pub(crate) last_error: Option<String>,
+}
+
+/// What page faults of the managed programs are to take, and by what means they do.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Fault {
+    pub(crate) mode: FaultMode,
+    pub(crate) means: FaultMeans,
 }
 
 /// What a manager has seen and done of one group.
@@ -64,6 +73,10 @@ impl Snapshot {
             mode: self.mode.clone(),
             tracker: self.host.tracker_kind().to_string(),
             dry_run: self.host.is_dry_run(),
+            fault: Some(FaultReport {
+                mode: self.fault.mode.name().to_owned(),
+                by: self.fault.means.describe(kernel),
+            }),
             uptime_seconds: uptime,
             manager: OwnCost {
                 cpu_seconds,

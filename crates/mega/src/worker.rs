@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use crate::config::Select;
+use crate::config::Config;
 use crate::exit::Failure;
 use crate::manager::Manager;
 use crate::report::ManagerStatus;
@@ -13,8 +13,8 @@ use crate::snapshot::Snapshot;
 
 /// What the thread is told.
 enum Order {
-    /// Manage what these select from now on, and say whether that came about.
-    Select(Vec<Select>, Sender<Result<(), Failure>>),
+    /// Manage as this configuration says from now on, and say whether that came about.
+    Configure(Config, Sender<Result<(), Failure>>),
     /// Stop.
     Stop,
 }
@@ -73,15 +73,15 @@ impl Worker {
         self.published.clone()
     }
 
-    /// Has it manage what these select, after the step it is in.
+    /// Has it manage as `config` says, after the step it is in.
     ///
     /// # Errors
     /// Where it cannot; it goes on as before then. Where managing has ended; [`Worker::stop`] tells why.
-    pub(crate) fn select(&self, selects: Vec<Select>) -> Result<(), Failure> {
+    pub(crate) fn configure(&self, config: Config) -> Result<(), Failure> {
         let ended = || Failure::Failed("managing has ended".to_owned());
         let (reply, answer) = channel();
         self.orders
-            .send(Order::Select(selects, reply))
+            .send(Order::Configure(config, reply))
             .map_err(|_| ended())?;
         answer.recv().map_err(|_| ended())?
     }
@@ -121,9 +121,9 @@ fn manage(
         match inbox.recv_timeout(pause.min(patience)) {
             Err(RecvTimeoutError::Timeout) => {}
             Ok(Order::Stop) | Err(RecvTimeoutError::Disconnected) => return manager,
-            Ok(Order::Select(selects, reply)) => {
+            Ok(Order::Configure(config, reply)) => {
                 // Nobody waits for the answer any more where the daemon is ending.
-                let _ = reply.send(manager.manage_selections(selects));
+                let _ = reply.send(manager.manage_configured(config));
             }
         }
     }

@@ -16,8 +16,8 @@ mod trident_nc;
 
 pub(crate) use parameters::Values;
 pub use parameters::{ParameterInfo, Parameters};
+pub(crate) use registry::check_parameters;
 pub use registry::{BuildError, DEFAULT_POLICY, PolicyInfo, build, registry};
-pub(crate) use registry::{check_parameters, nearest};
 
 use crate::action::{Action, Outcome};
 use crate::observation::{Observation, RegionRef};

@@ -2,6 +2,8 @@
 
 use serde::Serialize;
 
+use crate::nearest;
+
 use super::parameters::{ParameterInfo, Parameters, Values};
 use super::{Policy, adaptive, base, hawkeye, ingens, mega, trident, trident_1g_only, trident_nc};
 
@@ -176,37 +178,6 @@ fn check_parameter(
             value,
         })
     }
-}
-
-/// The name most like `name`, if any needs at most half its letters changed.
-pub(crate) fn nearest(
-    name: &str,
-    names: impl Iterator<Item = &'static str>,
-) -> Option<&'static str> {
-    names
-        .map(|candidate| (edit_distance(name, candidate), candidate))
-        .min()
-        .filter(|(distance, candidate)| *distance <= candidate.len() / 2)
-        .map(|(_, candidate)| candidate)
-}
-
-/// Letters to insert, remove or replace to turn one name into the other (Levenshtein).
-fn edit_distance(from: &str, to: &str) -> usize {
-    let mut row: Vec<usize> = (0..=to.chars().count()).collect();
-    for (i, a) in from.chars().enumerate() {
-        let mut diagonal = i;
-        if let Some(first) = row.first_mut() {
-            *first = i + 1;
-        }
-        let mut left = i + 1;
-        for (cell, b) in row.iter_mut().skip(1).zip(to.chars()) {
-            let replaced = diagonal + usize::from(a != b);
-            diagonal = *cell;
-            *cell = replaced.min(diagonal + 1).min(left + 1);
-            left = *cell;
-        }
-    }
-    row.last().copied().unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@
 mod consumers;
 mod decide;
 mod experiment;
+mod faults;
 mod left_behind;
 mod probe;
 
@@ -20,6 +21,8 @@ use crate::settings::run_dir::RunDir;
 use crate::settings::thp_mode::Stale;
 use crate::{Error, TrackerKind};
 use left_behind::LeftBehind;
+
+pub use faults::Faults;
 
 /// Whether a feature is there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -61,6 +64,8 @@ pub struct Examination {
     pub features: Vec<Feature>,
     /// The tracker that would be used, and why.
     pub tracker: TrackerChoice,
+    /// What page faults take; `None` where the THP mode cannot be read.
+    pub faults: Option<Faults>,
     /// What else clears Accessed bits or changes page sizes on this machine, as far as it can be seen.
     pub other_consumers: Vec<String>,
     /// The THP mode, where a killed mega left it changed. The next that starts puts it back.
@@ -116,6 +121,7 @@ pub(crate) fn examine_with(kernel: &Arc<dyn Kernel>, choice: &Choice) -> Examina
         kernel_release: probes.release.clone(),
         features: decide::features(&probes, choice),
         tracker: decide::tracker(choice),
+        faults: probes.mode.as_ref().ok().map(|&mode| faults::under(mode)),
         other_consumers: consumers::find(kernel.as_ref()),
         stale_state: left_behind.mode,
         stale_settings: left_behind.settings,

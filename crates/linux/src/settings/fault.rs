@@ -20,6 +20,49 @@ pub enum FaultMode {
     Inherit,
 }
 
+impl FaultMode {
+    /// As the command line and the configuration spell it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            FaultMode::Base => "base",
+            FaultMode::Inherit => "inherit",
+        }
+    }
+}
+
+/// By what means a [`FaultMode`] is brought about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FaultMeans {
+    /// None.
+    Nothing,
+    /// As [`FaultControl::PerProcess`].
+    PerProcess,
+    /// As [`FaultControl::Global`].
+    Global,
+}
+
+impl FaultMeans {
+    /// Says in a few words what faults take now, and by what means.
+    #[must_use]
+    pub fn describe(self, kernel: &dyn Kernel) -> String {
+        if self == FaultMeans::PerProcess {
+            return "base pages, by prctl in the started program".to_owned();
+        }
+        let Ok(mode) = thp_mode::read(kernel) else {
+            return "as the global THP mode has it, which cannot be read".to_owned();
+        };
+        let takes = mode.faults_take();
+        match self {
+            // Whoever sets another mode meanwhile has the last word.
+            FaultMeans::Global if mode == ThpMode::Madvise => {
+                format!("{takes}: by the global THP mode `{mode}`, put back afterwards")
+            }
+            _ => format!("{takes}: as the global THP mode `{mode}` has it"),
+        }
+    }
+}
+
 /// How a [`FaultMode`] is brought about, kept up for as long as this lives.
 pub enum FaultControl {
     /// Nothing has to be done: it was not asked for, this is a dry run, or the global mode gives it already.
@@ -50,6 +93,21 @@ impl FaultControl {
         Self::by_global_mode(kernel, run_dir)
     }
 
+    /// Brings `mode` about for programs that mega does not start.
+    ///
+    /// # Errors
+    /// As [`Guard::set`].
+    pub fn prepare_for_all(
+        kernel: &Arc<dyn Kernel>,
+        run_dir: &RunDir,
+        mode: FaultMode,
+    ) -> Result<Self, Error> {
+        if mode == FaultMode::Inherit || kernel.is_read_only() {
+            return Ok(FaultControl::Nothing);
+        }
+        Self::by_global_mode(kernel, run_dir)
+    }
+
     /// Brings base faults about by the global mode, as kernels before 6.18 need it: `always` becomes `madvise`,
     /// and under the other modes nothing is to be done.
     ///
@@ -71,15 +129,13 @@ impl FaultControl {
         }
     }
 
-    /// Says in a few words what is done.
+    /// By what means it is brought about.
     #[must_use]
-    pub fn describe(&self) -> &'static str {
+    pub fn means(&self) -> FaultMeans {
         match self {
-            FaultControl::Nothing => "as the global THP mode has it",
-            FaultControl::PerProcess => "base pages, by prctl in the started program",
-            FaultControl::Global(_) => {
-                "base pages, by the global THP mode `madvise`, put back afterwards"
-            }
+            FaultControl::Nothing => FaultMeans::Nothing,
+            FaultControl::PerProcess => FaultMeans::PerProcess,
+            FaultControl::Global(_) => FaultMeans::Global,
         }
     }
 }

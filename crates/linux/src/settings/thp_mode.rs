@@ -47,6 +47,16 @@ impl ThpMode {
         }
     }
 
+    /// What page faults take under it, in words.
+    #[must_use]
+    pub const fn faults_take(self) -> &'static str {
+        match self {
+            ThpMode::Always => "huge pages wherever a region fits",
+            ThpMode::Madvise => "base pages, except where a program asks for huge ones by madvise",
+            ThpMode::Never => "base pages",
+        }
+    }
+
     /// Reads the kernel's text, in which the mode in force stands in brackets. `None` where there is none.
     #[must_use]
     pub fn parse(text: &[u8]) -> Option<Self> {

@@ -14,7 +14,7 @@ use mega_linux::{Host, HostOptions, LinuxMachine, MachineOptions, TrackerKind, p
 use crate::cli::{Act, Demote, LargePage};
 use crate::exit::Failure;
 use crate::output;
-use crate::report::{ActionReport, VERSION, causes_in_words};
+use crate::report::{ActionReport, VERSION, Words, causes_in_words, words};
 
 /// Regions acted on between two looks at the progress: 128 MiB.
 const BATCH: usize = 64;
@@ -98,7 +98,7 @@ fn act_on_regions(
     regions: Vec<Region>,
     report: &mut ActionReport,
 ) {
-    let progress = output::progress(verb(report.action), regions.len() as u64);
+    let progress = output::progress(words(report.action).verb, regions.len() as u64);
     let actions: Vec<Action> = regions
         .into_iter()
         .map(|region| action(report.action, process, region))
@@ -118,7 +118,7 @@ fn act_on_spans(
     spans: &[Span],
     report: &mut ActionReport,
 ) {
-    let progress = output::progress(verb(report.action), spans.len() as u64);
+    let progress = output::progress(words(report.action).verb, spans.len() as u64);
     for &span in spans {
         report.record(act_on_span(machine, process, span, report.action));
         progress.inc(1);
@@ -164,30 +164,16 @@ fn promote_regions(machine: &mut LinuxMachine, process: ProcessId, span: Span) -
     causes.first().copied()
 }
 
-fn verb(kind: ActionKind) -> &'static str {
-    match kind {
-        ActionKind::Promote | ActionKind::PromoteGiant => "promoting",
-        ActionKind::Demote | ActionKind::DemoteGiant => "demoting",
-        ActionKind::FreeZero => "searching",
-    }
-}
-
-/// In words: what was done, what was so already, what a dry run left out.
-fn results(kind: ActionKind) -> [&'static str; 3] {
-    match kind {
-        ActionKind::Promote => ["promoted", "huge already", "would be promoted"],
-        ActionKind::Demote => ["demoted", "base pages already", "would be demoted"],
-        ActionKind::PromoteGiant => ["promoted", "giant already", "would be promoted"],
-        ActionKind::DemoteGiant => ["demoted", "huge pages already", "would be demoted"],
-        ActionKind::FreeZero => ["relieved", "with nothing to give back", "would be searched"],
-    }
-}
-
 fn in_words(report: &ActionReport) -> String {
-    let [done, so_already, would_be] = results(report.action);
+    let Words {
+        done,
+        already_so,
+        would_be,
+        ..
+    } = words(report.action);
     let mut parts = vec![
         format!("{} {done}", report.done),
-        format!("{} {so_already}", report.already_so),
+        format!("{} {already_so}", report.already_so),
     ];
     if report.not_tried > 0 {
         parts.push(format!("{} {would_be} (dry run)", report.not_tried));

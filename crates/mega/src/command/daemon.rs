@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mega_linux::kernel::{Kernel, LiveKernel};
+use mega_linux::settings::fault::{FaultMeans, FaultMode};
 use mega_linux::settings::run_dir::RunDir;
 use mega_linux::settings::stale;
 use mega_linux::{Host, HostOptions};
@@ -21,6 +22,7 @@ use crate::manager::Manager;
 use crate::output;
 use crate::report::{ManagerStatus, Mode};
 use crate::signals::Signals;
+use crate::snapshot::Fault;
 use crate::worker::Worker;
 
 /// How often it is checked that managing goes on.
@@ -60,10 +62,23 @@ pub(super) fn run(args: &Daemon) -> Result<ExitCode, Failure> {
     let mode = Mode::Daemon {
         config: args.config.clone(),
     };
-    let mut manager = Manager::new(host, mode, started, Box::new(|line| warn!("{line}")))?;
-    manager.manage_selections(config.selects.clone())?;
+    let fault = Fault {
+        mode: FaultMode::Inherit,
+        means: FaultMeans::Nothing,
+    };
+    let tell = Box::new(|line: &str| warn!("{line}"));
+    let mut manager = Manager::new(host, mode, fault, started, tell)?;
+    manager.manage_configured(config.clone())?;
     let worker = Worker::start(manager, patience(), || notify(&[NotifyState::Watchdog]))?;
-    let server = Server::start(&run_dir, worker.published())?;
+    let server = match Server::start(&run_dir, worker.published()) {
+        Ok(server) => server,
+        Err(failure) => {
+            // What it changed globally is put back first.
+            worker.stop()?;
+            return Err(failure);
+        }
+    };
+    log_faults(&worker);
     info!("managing {} selections", config.selects.len());
     notify(&[NotifyState::Ready]);
     serve(args, &signals, &worker, config);
@@ -108,11 +123,14 @@ fn reload(args: &Daemon, worker: &Worker, old: Config) -> Config {
     states.extend(NotifyState::monotonic_usec_now().ok());
     notify(&states);
     let taken_over = load(args).and_then(|new| {
-        worker.select(new.selects.clone())?;
+        worker.configure(new.clone())?;
         Ok(new)
     });
     let config = match taken_over {
         Ok(new) => {
+            if new.fault != old.fault {
+                log_faults(worker);
+            }
             info!("reloaded: managing {} selections", new.selects.len());
             if new.tracker != old.tracker {
                 warn!("another tracker is used after a restart only");
@@ -126,6 +144,13 @@ fn reload(args: &Daemon, worker: &Worker, old: Config) -> Config {
     };
     notify(&[NotifyState::Ready]);
     config
+}
+
+/// Says what faults take, and whether that is mega's doing.
+fn log_faults(worker: &Worker) {
+    if let Some(fault) = worker.published().status().fault {
+        info!("faults (fault = \"{}\") take {}", fault.mode, fault.by);
+    }
 }
 
 /// How long the service manager waits for a sign of life, and a margin.
@@ -159,12 +184,7 @@ fn log_totals(status: &ManagerStatus) {
             group.name,
             actions.promoted,
             actions.demoted,
-            actions
-                .failures
-                .promote
-                .values()
-                .chain(actions.failures.demote.values())
-                .sum::<u64>(),
+            actions.failures.count(),
             actions.bytes_copied,
             actions.bytes_given_back
         );

@@ -82,6 +82,16 @@ fn in_words(examination: &Examination) -> String {
         .chosen
         .map_or("none", |kind| kind.name());
     let _ = writeln!(text, "\ntracker: {tracker} ({})", examination.tracker.why);
+    if let Some(faults) = &examination.faults {
+        let _ = writeln!(
+            text,
+            "faults take {} (THP mode `{}`)",
+            faults.take, faults.thp_mode
+        );
+        if let Some(advice) = faults.advice {
+            let _ = writeln!(text, "{:11}For base pages: {advice}.", "");
+        }
+    }
     for consumer in &examination.other_consumers {
         let _ = writeln!(text, "also at work: {consumer}");
     }

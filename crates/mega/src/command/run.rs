@@ -11,7 +11,7 @@ use mega_core::bytes;
 use mega_core::engine::Budgets;
 use mega_core::policy;
 use mega_linux::kernel::{Kernel, LiveKernel};
-use mega_linux::settings::fault::{FaultControl, FaultMode};
+use mega_linux::settings::fault::FaultControl;
 use mega_linux::settings::run_dir::RunDir;
 use mega_linux::settings::stale;
 use mega_linux::{Host, HostOptions};
@@ -22,9 +22,8 @@ use crate::control::Server;
 use crate::exit::Failure;
 use crate::manager::Manager;
 use crate::output;
-use crate::report::{
-    Actions, FaultReport, ManagerStatus, Mode, RunReport, VERSION, causes_in_words,
-};
+use crate::report::{Actions, ManagerStatus, Mode, RunReport, VERSION};
+use crate::snapshot::Fault;
 use crate::supervise::Supervisor;
 use crate::worker::Worker;
 
@@ -56,7 +55,11 @@ pub(super) fn run(args: &Run) -> Result<ExitCode, Failure> {
     if let Some(other) = host.other_module() {
         note(&notes, &other.to_string());
     }
-    let managing = manage(host, &run_dir, args, settings, started, &notes);
+    let held = Fault {
+        mode: args.fault.mode(),
+        means: fault.means(),
+    };
+    let managing = manage(host, &run_dir, args, settings, held, started, &notes);
     let code = program.wait();
     let state = match managing {
         Ok((worker, server)) => {
@@ -68,21 +71,10 @@ pub(super) fn run(args: &Run) -> Result<ExitCode, Failure> {
             None
         }
     };
-    let by = fault.describe().to_owned();
     // The global mode is put back before anything is said.
     drop(fault);
     let notes = std::mem::take(&mut *notes.lock().unwrap_or_else(PoisonError::into_inner));
-    finish(
-        args,
-        report_file,
-        state,
-        notes,
-        FaultReport {
-            mode: mode_name(args),
-            by,
-        },
-        code,
-    );
+    finish(args, report_file, state, notes, code);
     Ok(ExitCode::from(code))
 }
 
@@ -96,13 +88,6 @@ fn settings(args: &Run) -> Settings {
             copy_bytes_per_second: args.bounds.copy_budget,
         },
         lock_bound: args.bounds.lock_bound,
-    }
-}
-
-fn mode_name(args: &Run) -> String {
-    match args.fault.mode() {
-        FaultMode::Base => "base".to_owned(),
-        FaultMode::Inherit => "inherit".to_owned(),
     }
 }
 
@@ -122,6 +107,7 @@ fn manage(
     run_dir: &RunDir,
     args: &Run,
     settings: Settings,
+    fault: Fault,
     started: Duration,
     notes: &Notes,
 ) -> Result<(Worker, Server), Failure> {
@@ -132,11 +118,17 @@ fn manage(
         .collect();
     let place = Arc::clone(notes);
     let tell = Box::new(move |line: &str| note(&place, line));
-    let mut manager = Manager::new(host, Mode::Run { command }, started, tell)?;
+    let mut manager = Manager::new(host, Mode::Run { command }, fault, started, tell)?;
     manager.manage_descendants(settings)?;
     let worker = Worker::start(manager, PATIENCE, || {})?;
-    let server = Server::start(run_dir, worker.published())?;
-    Ok((worker, server))
+    match Server::start(run_dir, worker.published()) {
+        Ok(server) => Ok((worker, server)),
+        Err(failure) => {
+            // What it changed globally is put back.
+            worker.stop()?;
+            Err(failure)
+        }
+    }
 }
 
 fn stop(worker: Worker, notes: &Notes) -> Option<ManagerStatus> {
@@ -162,7 +154,6 @@ fn finish(
     report_file: Option<File>,
     state: Option<ManagerStatus>,
     notes: Vec<String>,
-    fault: FaultReport,
     exit_status: u8,
 ) {
     if !args.quiet {
@@ -178,7 +169,6 @@ fn finish(
         let report = RunReport {
             version: VERSION,
             exit_status,
-            fault,
             notes,
             state,
         };
@@ -226,11 +216,7 @@ fn summary(state: &ManagerStatus) -> String {
             ));
         }
     }
-    for (what, causes) in actions.failures.by_kind() {
-        if !causes.is_empty() {
-            lines.push(format!("failed {what}: {}", causes_in_words(causes)));
-        }
-    }
+    lines.extend(actions.failures.in_words());
     lines.push(format!(
         "memory given back {}, copied {}, added by promotion {}",
         bytes::format(actions.bytes_given_back),

@@ -10,9 +10,7 @@ use crate::cli::Status;
 use crate::control;
 use crate::exit::Failure;
 use crate::output::{self, Table, bytes_or_dash};
-use crate::report::{
-    GroupStatus, ManagerStatus, Mode, RefusedReport, StatusReport, VERSION, causes_in_words,
-};
+use crate::report::{GroupStatus, ManagerStatus, Mode, RefusedReport, StatusReport, VERSION};
 use crate::value::format_duration;
 
 pub(super) fn run(args: &Status) -> Result<ExitCode, Failure> {
@@ -54,6 +52,9 @@ fn in_words(status: &ManagerStatus) -> String {
         status.manager.cpu_share * 100.0,
         bytes::format(status.manager.resident)
     );
+    if let Some(fault) = &status.fault {
+        let _ = writeln!(text, "  faults ({}) take {}", fault.mode, fault.by);
+    }
     for group in &status.groups {
         text += &group_in_words(group);
     }
@@ -74,10 +75,8 @@ fn group_in_words(group: &GroupStatus) -> String {
     if let Some(giant) = actions.giant_in_words() {
         let _ = writeln!(text, "    {giant}");
     }
-    for (what, causes) in actions.failures.by_kind() {
-        if !causes.is_empty() {
-            let _ = writeln!(text, "    failed {what}: {}", causes_in_words(causes));
-        }
+    for line in actions.failures.in_words() {
+        let _ = writeln!(text, "    {line}");
     }
     if group.longest_hold_seconds > 0.0 {
         let _ = writeln!(

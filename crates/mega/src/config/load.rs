@@ -7,6 +7,7 @@ use std::time::Duration;
 use glob::Pattern;
 use mega_core::policy::{self, BuildError, Parameters};
 use mega_linux::TrackerKind;
+use mega_linux::settings::fault::FaultMode;
 use toml::Spanned;
 use toml::de::DeValue;
 
@@ -38,6 +39,7 @@ struct Written {
 #[derive(Default)]
 struct Draft {
     tracker: Option<Option<TrackerKind>>,
+    fault: Option<FaultMode>,
     defaults: Overrides,
     selects: Vec<Written>,
 }
@@ -101,6 +103,7 @@ impl Draft {
         if let Some(tracker) = root.optional("tracker", tracker)? {
             self.tracker = Some(tracker);
         }
+        replace(&mut self.fault, root.optional("fault", fault)?);
         if let Some(defaults) = root.raw("defaults") {
             let mut reader = table(source, "defaults", defaults)?;
             self.defaults.read(&mut reader)?;
@@ -146,6 +149,8 @@ impl Draft {
             .map(|select| select.finish(&defaults));
         Ok(Config {
             tracker: self.tracker.flatten(),
+            // What concerns every program of the machine is not changed unasked.
+            fault: self.fault.unwrap_or(FaultMode::Inherit),
             selects: selects.collect::<Result<_, _>>()?,
         })
     }
@@ -321,6 +326,14 @@ fn tracker(value: &DeValue<'_>) -> Result<Option<TrackerKind>, String> {
         name => name.parse().map(Some).map_err(|_| {
             format!("'{name}' is no tracker; there are auto, module, bpf, page_idle and mapped")
         }),
+    }
+}
+
+fn fault(value: &DeValue<'_>) -> Result<FaultMode, String> {
+    match reader::string(value)? {
+        "base" => Ok(FaultMode::Base),
+        "inherit" => Ok(FaultMode::Inherit),
+        other => Err(format!("'{other}' is neither base nor inherit")),
     }
 }
 

@@ -7,11 +7,13 @@ mod status;
 
 use std::collections::BTreeMap;
 
-use mega_core::MemoryObservation;
 use mega_core::engine::{ProcessSummary, Totals};
+use mega_core::{ActionKind, MemoryObservation};
 use serde::{Deserialize, Serialize};
 
-pub(crate) use action::ActionReport;
+use action::KINDS;
+
+pub(crate) use action::{ActionReport, Words, words};
 pub(crate) use scan::{RegionReport, ScanReport, ScanTotals, region_reports};
 pub(crate) use status::{
     CompactionReport, FaultReport, GroupStatus, ManagerStatus, Mode, OwnCost, RefusedReport,
@@ -176,15 +178,29 @@ pub(crate) struct Failures {
 }
 
 impl Failures {
-    /// Each kind of action in words, with its failures by cause.
-    pub(crate) fn by_kind(&self) -> [(&'static str, &BTreeMap<String, u64>); 5] {
-        [
-            ("promotions", &self.promote),
-            ("demotions", &self.demote),
-            ("promotions to giant pages", &self.promote_giant),
-            ("demotions of giant pages", &self.demote_giant),
-            ("searches for zero-filled huge pages", &self.free_zero),
-        ]
+    /// Those of one kind of action, by cause.
+    fn of(&self, kind: ActionKind) -> &BTreeMap<String, u64> {
+        match kind {
+            ActionKind::Promote => &self.promote,
+            ActionKind::Demote => &self.demote,
+            ActionKind::PromoteGiant => &self.promote_giant,
+            ActionKind::DemoteGiant => &self.demote_giant,
+            ActionKind::FreeZero => &self.free_zero,
+        }
+    }
+
+    /// How many there were of all kinds.
+    pub(crate) fn count(&self) -> u64 {
+        KINDS.iter().flat_map(|&kind| self.of(kind).values()).sum()
+    }
+
+    /// A line for each kind of action that failed, with how often for which cause.
+    pub(crate) fn in_words(&self) -> impl Iterator<Item = String> {
+        KINDS.into_iter().filter_map(|kind| {
+            let causes = self.of(kind);
+            let line = || format!("failed {}: {}", words(kind).plural, causes_in_words(causes));
+            (!causes.is_empty()).then(line)
+        })
     }
 }
 
@@ -278,6 +294,25 @@ mod tests {
         let words =
             "0 spans promoted to giant pages, 2 demoted, 0 relieved of zero-filled huge pages";
         assert_eq!(actions.giant_in_words().as_deref(), Some(words));
+    }
+
+    #[test]
+    fn failures_are_told_by_kind_and_cause() {
+        let causes = |count| BTreeMap::from([("no_memory".to_owned(), count)]);
+        let failures = Failures {
+            promote: causes(3),
+            free_zero: causes(1),
+            ..Failures::default()
+        };
+        let lines: Vec<String> = failures.in_words().collect();
+        assert_eq!(
+            lines,
+            [
+                "failed promotions: 3 no memory",
+                "failed searches for zero-filled huge pages: 1 no memory"
+            ]
+        );
+        assert_eq!(failures.count(), 4);
     }
 
     #[test]

@@ -40,6 +40,9 @@ pub(crate) struct ManagerStatus {
     pub(crate) mode: Mode,
     pub(crate) tracker: String,
     pub(crate) dry_run: bool,
+    /// `null` from a manager that does not say.
+    #[serde(default)]
+    pub(crate) fault: Option<FaultReport>,
     pub(crate) uptime_seconds: f64,
     pub(crate) manager: OwnCost,
     /// `null` before the first observation.
@@ -126,18 +129,17 @@ pub(crate) struct RunReport {
     pub(crate) version: u32,
     /// The exit code of the program, 128 + n when signal n ended it.
     pub(crate) exit_status: u8,
-    pub(crate) fault: FaultReport,
     /// What went wrong with managing, if anything; it did not disturb the program.
     pub(crate) notes: Vec<String>,
     #[serde(flatten)]
     pub(crate) state: ManagerStatus,
 }
 
-/// What page faults of the program took.
+/// What page faults of the managed programs take.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct FaultReport {
     /// What was asked for: `base` or `inherit`.
     pub(crate) mode: String,
-    /// How it was brought about.
+    /// What they take now, and by what means.
     pub(crate) by: String,
 }
