@@ -3,10 +3,10 @@
 mod backoff;
 mod budgets;
 mod costs;
-mod fairness;
 mod report;
 mod runs;
 mod totals;
+mod waiting;
 mod would;
 
 pub use budgets::Budgets;
@@ -25,6 +25,7 @@ use crate::policy::Policy;
 use backoff::Backoff;
 use budgets::{CopyBudget, CpuBudget};
 use costs::Costs;
+use waiting::Waiting;
 
 /// The part of the CPU time left after observing that inspections may take.
 const INSPECTING_SHARE: f64 = 0.5;
@@ -131,7 +132,7 @@ impl Engine {
         };
         self.inspect(machine, &mut observation, &mut done);
         let wanted = self.policy.decide(&observation);
-        self.perform(machine, &wanted, &mut done);
+        self.perform(machine, wanted, &mut done);
         self.totals += &done;
 
         Ok(StepReport {
@@ -188,12 +189,12 @@ impl Engine {
 
     /// Performs what is wanted, until it is done or a budget is used up. Giant pages come last: they take the
     /// most of the copy budget, and what they replace is mapped by huge pages already.
-    fn perform<M: Machine>(&mut self, machine: &mut M, wanted: &[Action], done: &mut Totals) {
-        let (giant, waiting) = self
+    fn perform<M: Machine>(&mut self, machine: &mut M, wanted: Vec<Action>, done: &mut Totals) {
+        let (giant, rest) = self
             .ready(wanted, done)
             .into_iter()
             .partition(|action| action.kind == ActionKind::PromoteGiant);
-        self.perform_rounds(machine, ActionKind::Promote, waiting, done);
+        self.perform_rounds(machine, ActionKind::Promote, rest, done);
         self.perform_rounds(machine, ActionKind::PromoteGiant, giant, done);
     }
 
@@ -203,14 +204,14 @@ impl Engine {
         &mut self,
         machine: &mut M,
         promotion: ActionKind,
-        mut waiting: Vec<Action>,
+        actions: Vec<Action>,
         done: &mut Totals,
     ) {
-        while !waiting.is_empty() {
+        let mut waiting = Waiting::new(actions);
+        while waiting.len() > 0 {
             let payable = self.costs.affordable(promotion, self.cpu.left());
             let allowed = self.copying.promotions(promotion).min(payable);
-            // A cut can part neighbours and leave others: what is granted is joined anew.
-            let granted = runs::join(&fairness::take(&mut waiting, allowed, &mut self.turn));
+            let granted = waiting.take(allowed, &mut self.turn);
             let complete = !granted.is_empty() && self.act(machine, granted, done);
             if !complete {
                 break;
@@ -219,17 +220,16 @@ impl Engine {
         done.deferred_by_budget += count(waiting.len());
     }
 
-    /// The wanted actions that need not wait, neighbours together.
-    fn ready(&self, wanted: &[Action], done: &mut Totals) -> Vec<Action> {
-        let mut ready = runs::join(wanted);
-        ready.retain(|action| !self.backoff.was_left_out(action));
-        let before = ready.len();
-        ready.retain(|action| !self.backoff.holds(action));
-        done.backed_off += count(before - ready.len());
-        ready
+    /// The wanted actions that need not wait, in their order.
+    fn ready(&self, mut wanted: Vec<Action>, done: &mut Totals) -> Vec<Action> {
+        wanted.retain(|action| !self.backoff.was_left_out(action));
+        let before = wanted.len();
+        wanted.retain(|action| !self.backoff.holds(action));
+        done.backed_off += count(before - wanted.len());
+        wanted
     }
 
-    /// Performs one round batch by batch; whether it could before the CPU budget was used up.
+    /// Performs one round batch by batch, in its order; whether it could before the CPU budget was used up.
     fn act<M: Machine>(&mut self, machine: &mut M, round: Vec<Action>, done: &mut Totals) -> bool {
         let mut queue = VecDeque::from(round);
         loop {
@@ -252,7 +252,9 @@ impl Engine {
     }
 
     /// Takes the next actions that go to the machine together: of one kind, and no more than can be
-    /// paid for. Those that have to wait since an earlier batch failed are passed over.
+    /// paid for. Those that have to wait since an earlier batch failed are passed over. Only within a batch
+    /// neighbours come together: across batches the order stays the policy's, so whatever a budget cuts off is
+    /// what was wanted least.
     fn next_batch(&mut self, queue: &mut VecDeque<Action>, done: &mut Totals) -> Vec<Action> {
         let mut batch: Vec<Action> = Vec::new();
         let mut largest = 1;
@@ -275,7 +277,7 @@ impl Engine {
             queue.pop_front();
             batch.push(action);
         }
-        batch
+        runs::join(&batch)
     }
 
     /// Counts what came of a batch, and tells the policy and the backoff. Actions without an outcome

@@ -13,6 +13,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 
 use crate::observations::{process, region, target};
+use crate::stubborn::Stubborn;
 use crate::tiny_machine::{Costs, TinyMachine, Truth};
 
 fn truth() -> impl Strategy<Value = Truth> {
@@ -358,6 +359,35 @@ proptest! {
                 _ => false,
             };
             prop_assert!(is_expected, "{action:?}");
+        }
+    }
+
+    /// Whatever a budget cuts off, it is what the policy wanted least: what is promoted is a beginning of its order, down to
+    /// the size of a batch within which neighbours share a call.
+    #[test]
+    fn budgets_cut_by_rank(
+        order in Just((0..200_u64).collect::<Vec<_>>()).prop_shuffle(),
+        budgets in budgets(),
+        act in 0.0..0.05_f64,
+        steps in 1..20_usize,
+    ) {
+        let mut machine = TinyMachine::new((0..200).map(|index| (target(1, index), Truth::base(512, 512))));
+        machine.costs = Costs { observe: 1e-4, inspect: 0.0, act };
+        let wanted: Vec<_> = order.iter().map(|index| target(1, *index)).collect();
+        let mut engine = Engine::new(Box::new(Stubborn(wanted.clone())), budgets, Duration::from_secs(1));
+        for _ in 0..steps {
+            let report = engine.step(&mut machine).unwrap();
+            machine.clock += report.next_interval;
+        }
+        let promoted = machine.huge_pages(1);
+        prop_assert!(wanted[..promoted].iter().all(|target| machine.regions[target].huge));
+        let ranks = machine.batches.iter().map(|batch| {
+            let rank = |action: &mega_core::Action| wanted.iter().position(|target| *target == action.target).unwrap();
+            batch.iter().map(rank).collect::<Vec<_>>()
+        });
+        for pair in ranks.collect::<Vec<_>>().windows(2) {
+            let (worst, best) = (pair[0].iter().max().unwrap(), pair[1].iter().min().unwrap());
+            prop_assert!(worst < best || *best == 0, "{pair:?}");
         }
     }
 
