@@ -10,13 +10,16 @@
 pub mod action;
 pub mod compaction;
 pub mod engine;
+pub mod failures;
 pub mod machine;
 pub mod observation;
 pub mod page;
 pub mod policy;
 pub mod process;
+mod sorted;
 
 pub use action::{Action, ActionKind, Cause, Outcome};
+pub use failures::FailureMemory;
 pub use machine::Machine;
 pub use observation::{
     MemoryObservation, Observation, ProcessObservation, RegionObservation, RegionRef,

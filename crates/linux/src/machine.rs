@@ -208,7 +208,6 @@ impl LinuxMachine {
         }
         let accesses_known = target.accesses_known(&self.host);
         target.clear(&self.host, &mut regions, interval, self.options.lock_bound);
-        target.forget_refused(&mut regions);
         self.targets.insert(process, target);
         Ok(Some(ProcessObservation {
             process,

@@ -1,6 +1,5 @@
 //! One managed process: the handle that pins it, where it may be acted on, and what was learnt of it.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::time::Duration;
 
@@ -33,14 +32,7 @@ pub(crate) struct Target {
     layout: Vec<u64>,
     /// Whether all Accessed bits were cleared after the last scan.
     cleared: bool,
-    /// Regions that the kernel refused to promote, and for how many observations more they are left alone.
-    refused: BTreeMap<Region, u16>,
 }
-
-/// Observations for which a region that the kernel refused is left alone. Most are so for good (`MADV_NOHUGEPAGE`), but
-/// 6.1 and 6.12 also refuse one of which a fork has left every page write-protected, until it is written to; 6.18 does
-/// not.
-const REFUSED_FOR: u16 = 64;
 
 impl Target {
     /// Takes hold of a process.
@@ -62,7 +54,6 @@ impl Target {
             resident: stat.resident,
             layout: stat.layout.clone(),
             cleared: false,
-            refused: BTreeMap::new(),
         };
         target.find_ranges(host, &stat)?;
         Ok(target)
@@ -76,7 +67,6 @@ impl Target {
             self.layout.clone_from(&stat.layout);
             self.cleared = false;
             self.turns.forget();
-            self.refused.clear();
         }
         self.resident = stat.resident;
         self.find_ranges(host, &stat)?;
@@ -208,25 +198,6 @@ impl Target {
             let _ = host.kernel().advise(&self.handle, &[range], Advice::Cold);
         }
         Some(counted)
-    }
-
-    /// Remembers that the kernel refuses to promote `region`.
-    pub(crate) fn remember_refused(&mut self, region: Region) {
-        self.refused.insert(region, REFUSED_FOR);
-    }
-
-    /// Leaves out of `regions`, once in every observation, those that the kernel refused, and forgets refusals of what
-    /// is mapped no more and old ones.
-    pub(crate) fn forget_refused(&mut self, regions: &mut Vec<RegionObservation>) {
-        if self.refused.is_empty() {
-            return;
-        }
-        let mapped: BTreeSet<Region> = regions.iter().map(|region| region.region).collect();
-        self.refused.retain(|region, observations_left| {
-            *observations_left = observations_left.saturating_sub(1);
-            *observations_left > 0 && mapped.contains(region)
-        });
-        regions.retain(|region| !self.refused.contains_key(&region.region));
     }
 }
 

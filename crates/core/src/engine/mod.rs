@@ -1,6 +1,5 @@
 //! The loop: observe, decide, act within budgets, verify, learn.
 
-mod backoff;
 mod budgets;
 mod costs;
 mod report;
@@ -18,19 +17,19 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use crate::action::{Action, ActionKind, Outcome};
+use crate::failures::{FailureMemory, Why};
 use crate::machine::Machine;
 use crate::observation::Observation;
 use crate::policy::Policy;
 
-use backoff::Backoff;
 use budgets::{CopyBudget, CpuBudget};
 use costs::Costs;
 use waiting::Waiting;
 
 /// The part of the CPU time left after observing that inspections may take.
 const INSPECTING_SHARE: f64 = 0.5;
-/// The most actions that the machine gets at once for a process that was short of memory a moment ago,
-/// where each failure may cost the kernel a vain compaction.
+/// The most actions that the machine gets at once for a process of which the like failed when it was last tried: a
+/// failure may cost the kernel a vain compaction, or the program a huge page for nothing.
 const DOUBTFUL_BATCH: usize = 4;
 
 /// Runs a policy on a machine, within budgets.
@@ -41,7 +40,7 @@ pub struct Engine {
     cpu: CpuBudget,
     copying: CopyBudget,
     costs: Costs,
-    backoff: Backoff,
+    failures: FailureMemory,
     /// Whose turn it is when the copy budget has less than one promotion for each process.
     turn: usize,
     totals: Totals,
@@ -58,7 +57,7 @@ impl Engine {
             cpu: CpuBudget::new(budgets.cpu_share, interval),
             copying: CopyBudget::new(budgets.copy_bytes_per_second, interval),
             costs: Costs::default(),
-            backoff: Backoff::default(),
+            failures: FailureMemory::default(),
             turn: 0,
             totals: Totals::default(),
         }
@@ -88,7 +87,7 @@ impl Engine {
         self.interval
     }
 
-    /// Lets another policy decide from now on. It starts without memory; totals, backoff and what
+    /// Lets another policy decide from now on. It starts without memory; totals, failures and what
     /// things cost stay.
     pub fn replace_policy(&mut self, policy: Box<dyn Policy>) {
         self.policy = policy;
@@ -124,14 +123,14 @@ impl Engine {
         observation.normalise();
         let observe_cpu = machine.cpu_time().saturating_sub(cpu_at_start);
         self.settle(machine);
-        self.backoff.begin_step(&observation);
+        self.failures.begin_step(&observation);
 
         let mut done = Totals {
             steps: 1,
             ..Totals::default()
         };
         self.inspect(machine, &mut observation, &mut done);
-        let wanted = self.policy.decide(&observation);
+        let wanted = self.policy.decide(&observation, &self.failures);
         self.perform(machine, wanted, &mut done);
         self.totals += &done;
 
@@ -168,6 +167,11 @@ impl Engine {
         let mut spent = 0.0;
         let mut count = 0;
         for target in self.policy.inspect(observation) {
+            // What is counted says what a demotion would give back.
+            let kind = ActionKind::Demote;
+            if self.failures.holds(&Action { kind, target }).is_some() {
+                continue;
+            }
             if spent + self.costs.inspection() > allowed {
                 break;
             }
@@ -222,10 +226,15 @@ impl Engine {
 
     /// The wanted actions that need not wait, in their order.
     fn ready(&self, mut wanted: Vec<Action>, done: &mut Totals) -> Vec<Action> {
-        wanted.retain(|action| !self.backoff.was_left_out(action));
-        let before = wanted.len();
-        wanted.retain(|action| !self.backoff.holds(action));
-        done.backed_off += count(before - wanted.len());
+        let mut asker = self.failures.asker();
+        wanted.retain(|action| match asker.holds(action) {
+            None => true,
+            Some(Why::LeftOut) => false,
+            Some(_) => {
+                done.backed_off += 1;
+                false
+            }
+        });
         wanted
     }
 
@@ -259,7 +268,7 @@ impl Engine {
         let mut batch: Vec<Action> = Vec::new();
         let mut largest = 1;
         while let Some(action) = queue.front().copied() {
-            if self.backoff.holds(&action) {
+            if self.is_held_by_now(&action) {
                 queue.pop_front();
                 done.backed_off += 1;
                 continue;
@@ -267,7 +276,7 @@ impl Engine {
             if batch.is_empty() {
                 largest = self.costs.batch(action.kind, self.cpu.left());
             }
-            if self.backoff.is_doubtful(&action) {
+            if self.failures.is_doubtful(&action) {
                 largest = largest.min(DOUBTFUL_BATCH);
             }
             let another_kind = batch.first().is_some_and(|first| first.kind != action.kind);
@@ -280,12 +289,35 @@ impl Engine {
         runs::join(&batch)
     }
 
-    /// Counts what came of a batch, and tells the policy and the backoff. Actions without an outcome
+    /// Whether an earlier failure of this step holds it back: those hold whole processes.
+    fn is_held_by_now(&self, action: &Action) -> bool {
+        let held = self.failures.holds_all(action.target.process, action.kind);
+        held.is_some()
+    }
+
+    /// Whether a demotion that was to give something back did not; `None` where it was for something else, was not
+    /// done, or nobody saw what was resident.
+    fn was_in_vain(&self, action: &Action, outcome: Option<Outcome>) -> Option<bool> {
+        let Some(Outcome::Done {
+            resident_before,
+            resident_after,
+        }) = outcome
+        else {
+            return None;
+        };
+        let is_for_memory = action.kind == ActionKind::Demote && self.policy.demotes_to_give_back();
+        (is_for_memory && resident_before > 0).then_some(resident_after >= resident_before)
+    }
+
+    /// Counts what came of a batch, and tells the policy and the memory of failures. Actions without an outcome
     /// were perhaps done and perhaps not: the next observation will tell.
     fn learn(&mut self, batch: &[Action], outcomes: &[Outcome], done: &mut Totals) {
         for (index, action) in batch.iter().enumerate() {
             let outcome = outcomes.get(index).copied();
-            self.backoff.record(action, outcome);
+            self.failures.record(action, outcome);
+            if let Some(in_vain) = self.was_in_vain(action, outcome) {
+                self.failures.record_demotion(action, in_vain);
+            }
             if action.kind.is_promotion() {
                 self.copying.charge(copied(action, outcome));
             }

@@ -279,6 +279,30 @@ fn under_pressure_zero_filled_huge_pages_are_found_and_given_back() {
 }
 
 #[test]
+fn shared_memory_that_gives_nothing_back_costs_few_huge_pages_and_stops_nobody_else() {
+    // The first process's memory is all zeros too, and would be the first choice.
+    let pages =
+        |pid, filled| (0..200).map(move |index| (target(pid, index), Truth::huge(filled, 0)));
+    let mut machine = TinyMachine::new(pages(1, 0).chain(pages(2, 100)));
+    machine.shared.insert(target(1, 0).process);
+    machine.total = 2 << 30;
+    machine.others = machine.available() - (60 << 20);
+    for name in ["adaptive", "hawkeye"] {
+        let mut machine = machine.clone();
+        let mut engine = engine(name, Budgets::default());
+        run(&mut engine, &mut machine, 30);
+        let demoted = |pid| 200 - machine.huge_pages(pid);
+        assert!((1..40).contains(&demoted(1)), "{name}: {}", demoted(1));
+        assert!(demoted(2) > 40, "{name}: {}", demoted(2));
+        // Once it gives back, it is found out in time.
+        machine.shared.clear();
+        machine.others += machine.available() - (60 << 20);
+        run(&mut engine, &mut machine, 100);
+        assert!(200 - machine.huge_pages(1) > 60, "{name}");
+    }
+}
+
+#[test]
 fn two_runs_of_the_same_are_the_same() {
     let history = || {
         let mixed = (0..400).map(|index| {

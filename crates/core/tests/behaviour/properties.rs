@@ -6,8 +6,8 @@ use std::time::Duration;
 use mega_core::engine::{Budgets, Engine, would};
 use mega_core::policy::{Parameters, build, registry};
 use mega_core::{
-    ActionKind, Cause, GIANT_PAGE_SIZE, HUGE_PAGE_SIZE, Machine, MemoryObservation, Observation,
-    Outcome, PageSize, ProcessObservation, RegionObservation, RegionRef, Span,
+    ActionKind, Cause, FailureMemory, GIANT_PAGE_SIZE, HUGE_PAGE_SIZE, Machine, MemoryObservation,
+    Observation, Outcome, PageSize, ProcessObservation, RegionObservation, RegionRef, Span,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -296,7 +296,7 @@ proptest! {
         let mut policy = build(name, &Parameters::new()).unwrap();
         for observation in seen {
             let observation = Observation { giant_pages: false, ..observation };
-            let asks = policy.decide(&observation).iter().any(|action| action.kind == ActionKind::PromoteGiant);
+            let asks = policy.decide(&observation, &FailureMemory::default()).iter().any(|action| action.kind == ActionKind::PromoteGiant);
             prop_assert!(!asks);
         }
     }
@@ -307,7 +307,7 @@ proptest! {
     fn only_where_it_can_the_machine_is_asked_to_give_back(name in any_policy(), seen in vec(nonsense(), 1..6)) {
         let mut policy = build(name, &Parameters::new()).unwrap();
         for observation in seen {
-            for action in policy.decide(&observation) {
+            for action in policy.decide(&observation, &FailureMemory::default()) {
                 if action.kind == ActionKind::FreeZero {
                     prop_assert!(observation.free_zero);
                     prop_assert_eq!(Span::of(action.target.region).first_region(), action.target.region);
@@ -423,7 +423,7 @@ proptest! {
             seen.iter().map(|observation| {
                 let mut observation = observation.clone();
                 observation.normalise();
-                (policy.inspect(&observation), policy.decide(&observation))
+                (policy.inspect(&observation), policy.decide(&observation, &FailureMemory::default()))
             }).collect::<Vec<_>>()
         };
         prop_assert_eq!(decisions(), decisions());
@@ -436,7 +436,7 @@ proptest! {
             let _ = would(build(name, &Parameters::new()).unwrap(), observation);
             let mut policy = build(name, &Parameters::new()).unwrap();
             for _ in 0..3 {
-                let _ = (policy.inspect(observation), policy.decide(observation));
+                let _ = (policy.inspect(observation), policy.decide(observation, &FailureMemory::default()));
             }
         }
         let mut machine = Liar { reports, answers, steps: 0 };

@@ -1,6 +1,6 @@
 //! A policy that asks for the same whatever it sees.
 
-use mega_core::{Action, ActionKind, Observation, Policy, RegionRef};
+use mega_core::{Action, ActionKind, FailureMemory, Observation, Policy, RegionRef};
 
 /// Asks for the same promotions, in this order.
 pub(crate) struct Stubborn(pub(crate) Vec<RegionRef>);
@@ -10,7 +10,7 @@ impl Policy for Stubborn {
         "stubborn"
     }
 
-    fn decide(&mut self, _observation: &Observation) -> Vec<Action> {
+    fn decide(&mut self, _observation: &Observation, _failures: &FailureMemory) -> Vec<Action> {
         let promote = |target: &RegionRef| Action {
             kind: ActionKind::Promote,
             target: *target,

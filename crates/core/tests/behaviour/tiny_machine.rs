@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use mega_core::{
     Action, ActionKind, BASE_PAGE_SIZE, Cause, GIANT_PAGE_SIZE, HUGE_PAGE_SIZE, Machine,
-    MemoryObservation, Observation, Outcome, PAGES_PER_REGION, PageSize, ProcessObservation,
-    Region, RegionObservation, RegionRef, Span,
+    MemoryObservation, Observation, Outcome, PAGES_PER_REGION, PageSize, ProcessId,
+    ProcessObservation, Region, RegionObservation, RegionRef, Span,
 };
 
 /// What is true of a region.
@@ -51,7 +51,7 @@ pub(crate) struct Costs {
     pub(crate) act: f64,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct TinyMachine {
     pub(crate) regions: BTreeMap<RegionRef, Truth>,
     pub(crate) total: u64,
@@ -70,6 +70,8 @@ pub(crate) struct TinyMachine {
     pub(crate) giant_copies: u64,
     pub(crate) costs: Costs,
     pub(crate) failures: BTreeMap<RegionRef, Cause>,
+    /// Processes whose memory is shared: a demotion unmaps it, and all of it comes back by base pages.
+    pub(crate) shared: BTreeSet<ProcessId>,
     pub(crate) dry_run: bool,
     /// Outcomes left out of every answer.
     pub(crate) swallowed: usize,
@@ -100,6 +102,7 @@ impl TinyMachine {
                 act: 1e-3,
             },
             failures: BTreeMap::new(),
+            shared: BTreeSet::new(),
             dry_run: false,
             swallowed: 0,
             log: Vec::new(),
@@ -165,9 +168,14 @@ impl TinyMachine {
                 };
             }
             (false, true) => {
+                let is_shared = self.shared.contains(&action.target.process);
                 *truth = Truth {
                     huge: false,
-                    resident: truth.filled,
+                    resident: if is_shared {
+                        truth.resident
+                    } else {
+                        truth.filled
+                    },
                     ..*truth
                 };
             }

@@ -3,6 +3,7 @@
 use std::cmp::Reverse;
 
 use crate::action::{Action, ActionKind};
+use crate::failures::FailureMemory;
 use crate::observation::{MemoryObservation, Observation, RegionRef};
 use crate::page::{BASE_PAGE_SIZE, PageSize, Span};
 use crate::policy::tracked::Tracked;
@@ -69,6 +70,7 @@ pub(super) fn demotions(
     settings: &Settings,
     states: &Tracked<State>,
     observation: &Observation,
+    failures: &FailureMemory,
 ) -> Vec<Action> {
     let mut bloated = Vec::new();
     for process in &observation.processes {
@@ -90,11 +92,13 @@ pub(super) fn demotions(
         if wanted == 0 {
             break;
         }
-        wanted = wanted.saturating_sub(u64::from(zero_filled) * BASE_PAGE_SIZE);
-        actions.push(Action {
-            kind: ActionKind::Demote,
-            target,
-        });
+        let kind = ActionKind::Demote;
+        let action = Action { kind, target };
+        // What is held back gives nothing now: others have to.
+        if failures.holds(&action).is_none() {
+            wanted = wanted.saturating_sub(u64::from(zero_filled) * BASE_PAGE_SIZE);
+            actions.push(action);
+        }
     }
     actions
 }

@@ -34,6 +34,7 @@ mod state;
 use std::collections::BTreeMap;
 
 use crate::action::{Action, ActionKind, Outcome};
+use crate::failures::FailureMemory;
 use crate::observation::{Observation, ProcessObservation, RegionRef};
 use crate::page::BASE_PAGE_SIZE;
 use crate::process::ProcessId;
@@ -45,10 +46,6 @@ use super::tracked::Tracked;
 pub(super) use settings::INFO;
 use settings::Settings;
 use state::State;
-
-/// Demotions in a row that gave nothing back, after which no more are asked for: before 6.12 the kernel
-/// keeps zero-filled base pages when it splits a huge page.
-const FUTILE_DEMOTIONS: u8 = 3;
 
 /// What the last interval weighs in the mean churn when more was freed in it than before.
 const CHURN_RISES: f32 = 0.5;
@@ -64,7 +61,6 @@ struct Adaptive {
     churn: BTreeMap<ProcessId, f32>,
     /// Whether memory is short: from `pressure_start` until `pressure_stop`.
     pressure: bool,
-    futile_demotions: u8,
 }
 
 impl Adaptive {
@@ -74,7 +70,6 @@ impl Adaptive {
             states: Tracked::default(),
             churn: BTreeMap::new(),
             pressure: false,
-            futile_demotions: 0,
         }
     }
 
@@ -126,10 +121,6 @@ impl Adaptive {
             Some(State::next(before, region, process.accesses_known))
         });
     }
-
-    fn demoting_pays(&self) -> bool {
-        self.futile_demotions < FUTILE_DEMOTIONS
-    }
 }
 
 impl Policy for Adaptive {
@@ -139,32 +130,33 @@ impl Policy for Adaptive {
 
     fn inspect(&mut self, observation: &Observation) -> Vec<RegionRef> {
         self.update_pressure(observation);
-        if self.pressure && self.demoting_pays() {
+        if self.pressure {
             demote::worth_inspecting(&self.states, observation)
         } else {
             Vec::new()
         }
     }
 
-    fn decide(&mut self, observation: &Observation) -> Vec<Action> {
+    fn decide(&mut self, observation: &Observation, failures: &FailureMemory) -> Vec<Action> {
         self.update(observation);
-        match (self.pressure, self.demoting_pays()) {
-            (false, _) => {
-                let mut actions = giant::promotions(&self.settings, &self.states, observation);
-                actions.extend(promote::promotions(
-                    &self.settings,
-                    &self.states,
-                    &self.churn,
-                    observation,
-                ));
-                actions
-            }
-            (true, true) => {
-                let mut actions = demote::of_giant_pages(&self.settings, &self.states, observation);
-                actions.extend(demote::demotions(&self.settings, &self.states, observation));
-                actions
-            }
-            (true, false) => Vec::new(),
+        if self.pressure {
+            let mut actions = demote::of_giant_pages(&self.settings, &self.states, observation);
+            actions.extend(demote::demotions(
+                &self.settings,
+                &self.states,
+                observation,
+                failures,
+            ));
+            actions
+        } else {
+            let mut actions = giant::promotions(&self.settings, &self.states, observation);
+            actions.extend(promote::promotions(
+                &self.settings,
+                &self.states,
+                &self.churn,
+                observation,
+            ));
+            actions
         }
     }
 
@@ -199,15 +191,14 @@ impl Policy for Adaptive {
                 if let Some(state) = state {
                     state.demoted();
                 }
-                if resident_before > resident_after {
-                    self.futile_demotions = 0;
-                } else if resident_before > 0 {
-                    self.futile_demotions = self.futile_demotions.saturating_add(1);
-                }
             }
             // Nothing becomes or ceases to be resident by these two; the third is dealt with above.
             ActionKind::PromoteGiant | ActionKind::DemoteGiant | ActionKind::FreeZero => {}
         }
+    }
+
+    fn demotes_to_give_back(&self) -> bool {
+        true
     }
 
     fn settling_intervals(&self) -> usize {
