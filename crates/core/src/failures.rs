@@ -448,12 +448,15 @@ mod tests {
             accessed: 512,
             page_size: PageSize::Base,
             zero_filled: None,
+            swapped: 0,
         };
         let processes = (1..=processes)
             .map(|pid| ProcessObservation {
                 process: process(pid),
                 regions: (0..regions).map(region).collect(),
                 accesses_known: true,
+                node: None,
+                cgroup: None,
             })
             .collect();
         Observation {

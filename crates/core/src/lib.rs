@@ -22,7 +22,8 @@ pub use action::{Action, ActionKind, Cause, Outcome};
 pub use failures::FailureMemory;
 pub use machine::Machine;
 pub use observation::{
-    MemoryObservation, Observation, ProcessObservation, RegionObservation, RegionRef,
+    CgroupMemory, MemoryObservation, NodeMemory, Observation, ProcessObservation,
+    RegionObservation, RegionRef,
 };
 pub use page::{
     BASE_PAGE_SIZE, GIANT_PAGE_SIZE, HUGE_PAGE_SIZE, PAGES_PER_REGION, PageSize, REGIONS_PER_SPAN,

@@ -23,6 +23,9 @@ pub struct RegionObservation {
     /// Base pages that hold nothing but zeros, 0 to 512, for regions that were looked into
     /// ([`crate::Policy::inspect`]).
     pub zero_filled: Option<u16>,
+    /// Base pages that are swapped out, 0 to 512 - `mapped`. 0 where the tracker cannot tell. A promotion would read them
+    /// from swap, so such a region is not promoted.
+    pub swapped: u16,
 }
 
 impl RegionObservation {
@@ -55,10 +58,34 @@ pub struct ProcessObservation {
     /// Whether the tracker saw accesses over the whole interval. False for the first look at a process,
     /// whose Accessed bits nobody cleared, and always for the `mapped` tracker.
     pub accesses_known: bool,
+    /// The NUMA node that it allocates on. `None` where it is not known.
+    pub node: Option<u32>,
+    /// The tightest memory limit among its cgroup and that cgroup's ancestors. `None` where it has none.
+    pub cgroup: Option<CgroupMemory>,
+}
+
+/// The memory of a cgroup that has a limit, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct CgroupMemory {
+    /// What its processes may use together.
+    pub limit: u64,
+    /// What they may use beyond what they do: what is free below the limit, and what can be reclaimed without swapping.
+    pub available: u64,
+}
+
+/// The physical memory of one NUMA node, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct NodeMemory {
+    /// Its number.
+    pub node: u32,
+    /// Bytes free.
+    pub free: u64,
+    /// Bytes free in blocks of at least 2 MiB (order 9 and above).
+    pub contiguity: u64,
 }
 
 /// The physical memory of the machine, in bytes. All 0 where it is not known.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct MemoryObservation {
     /// Bytes of memory the kernel manages (MemTotal).
     pub total: u64,
@@ -68,9 +95,19 @@ pub struct MemoryObservation {
     pub free: u64,
     /// Bytes free in blocks of at least 2 MiB (order 9 and above).
     pub contiguity: u64,
+    /// The same node by node, by number. Empty where it is not known.
+    pub nodes: Vec<NodeMemory>,
 }
 
 impl MemoryObservation {
+    /// Where a process finds blocks: the node that it allocates on, and what is known of it. `None` where either is not
+    /// known, so that all of memory has to stand for it.
+    #[must_use]
+    pub fn node_of(&self, process: &ProcessObservation) -> Option<&NodeMemory> {
+        let node = process.node?;
+        self.nodes.iter().find(|memory| memory.node == node)
+    }
+
     /// The part of free memory that is in blocks too small for a huge page, 0 to 1: the free memory
     /// fragmentation index (FMFI) at order 9. 0 when nothing is free.
     #[must_use]
@@ -105,11 +142,14 @@ impl Observation {
     pub fn normalise(&mut self) {
         self.processes.sort_by_key(|process| process.process);
         self.processes.dedup_by_key(|process| process.process);
+        self.memory.nodes.sort_by_key(|node| node.node);
+        self.memory.nodes.dedup_by_key(|node| node.node);
         for process in &mut self.processes {
             for region in &mut process.regions {
                 region.mapped = region.mapped.min(PAGES_PER_REGION);
                 region.accessed = region.accessed.min(region.mapped);
                 region.zero_filled = region.zero_filled.map(|pages| pages.min(region.mapped));
+                region.swapped = region.swapped.min(PAGES_PER_REGION - region.mapped);
             }
             process.regions.retain(|region| region.mapped > 0);
             process.regions.sort_by_key(|region| region.region);

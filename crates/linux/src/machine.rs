@@ -202,6 +202,8 @@ impl LinuxMachine {
                     process,
                     regions: Vec::new(),
                     accesses_known: false,
+                    node: None,
+                    cgroup: None,
                 }));
             }
             Err(error) => return Err(error),
@@ -213,6 +215,8 @@ impl LinuxMachine {
             process,
             regions,
             accesses_known,
+            node: None,
+            cgroup: None,
         }))
     }
 

@@ -29,6 +29,7 @@ pub fn observe(kernel: &dyn Kernel) -> Result<MemoryObservation, Error> {
         available: field("MemAvailable")?,
         free: field("MemFree")?,
         contiguity: contiguous_bytes(&free_lists),
+        nodes: Vec::new(),
     })
 }
 

@@ -5,10 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use mega_core::compaction::ahead::Demand;
-use mega_core::engine::{Engine, StepReport};
+use mega_core::engine::{Engine, StepReport, Unmet};
 use mega_core::policy::{self, BuildError};
-use mega_core::{Action, HUGE_PAGE_SIZE, Machine, Observation, Outcome, ProcessId, RegionRef};
+use mega_core::{Action, Machine, Observation, Outcome, ProcessId, RegionRef};
 use mega_linux::changed_settings::ChangedSettings;
 use mega_linux::claim::{Claim, ClaimError};
 use mega_linux::run_dir::RunDir;
@@ -175,22 +174,17 @@ impl Manager {
         }
     }
 
-    /// Sees to free blocks for what the next steps will promote.
+    /// Sees to the contiguity that the steps just taken lacked.
     fn keep_ahead(&mut self) {
+        let mut unmet = Vec::new();
+        for group in &mut self.groups {
+            Unmet::merge(&mut unmet, std::mem::take(&mut group.unmet));
+        }
         let Some(contiguity) = &mut self.contiguity else {
             return;
         };
-        let alive = || self.groups.iter().filter(|group| !group.claims.is_empty());
-        let latest = || alive().filter_map(|group| group.latest.as_ref());
-        let Some(memory) = latest().next_back().map(|report| report.memory) else {
-            return;
-        };
-        let demand: Demand = latest().map(|report| Demand::after(&report.actions)).sum();
-        // Memory was observed before the step's promotions took their blocks.
-        let taken: u64 = latest().map(|report| report.actions.promoted).sum();
-        let free_blocks = (memory.contiguity / HUGE_PAGE_SIZE).saturating_sub(taken);
         let now = self.host.kernel().now();
-        if let Err(error) = contiguity.keep_ahead(demand, free_blocks, now) {
+        if let Err(error) = contiguity.keep_ahead(&unmet, now) {
             (self.tell)(&format!("{error}; going on without compaction"));
             self.contiguity = None;
         }
@@ -279,7 +273,7 @@ impl Manager {
                 },
                 resident: own.map_or(0, |stat| stat.resident),
             },
-            memory: latest.map(|report| Memory::from(report.memory)),
+            memory: latest.map(|report| Memory::from(&report.memory)),
             groups: self
                 .groups
                 .iter()
@@ -307,6 +301,8 @@ struct Group {
     due: Duration,
     /// Its latest step that saw a process.
     latest: Option<StepReport>,
+    /// The contiguity that its step lacked, until compaction has answered.
+    unmet: Vec<Unmet>,
     last_error: Option<String>,
 }
 
@@ -321,6 +317,7 @@ impl Group {
             claims: BTreeMap::new(),
             due: Duration::ZERO,
             latest: None,
+            unmet: Vec::new(),
             last_error: None,
         })
     }
@@ -363,6 +360,7 @@ impl Group {
         for departed in self.machine.inner.take_departed() {
             self.claims.remove(&departed);
         }
+        self.unmet.clone_from(&report.unmet);
         if !report.processes.is_empty() {
             self.latest = Some(report);
         }

@@ -22,6 +22,7 @@ pub(crate) use registry::{check_parameters, nearest};
 use crate::action::{Action, Outcome};
 use crate::failures::FailureMemory;
 use crate::observation::{Observation, RegionRef};
+use crate::process::ProcessId;
 
 /// Decides what to promote and what to demote.
 ///
@@ -45,6 +46,12 @@ pub trait Policy: Send {
     /// What came of an action it asked for. Actions that the budgets cut off are not reported: they were
     /// not tried.
     fn learn(&mut self, _action: &Action, _outcome: Outcome) {}
+
+    /// The blocks that would have to be free, beyond those that its last decision takes, for it to promote also what
+    /// passes all its bars but the one for contiguity: by process. Compaction is to make them.
+    fn blocks_short(&self) -> Vec<(ProcessId, u64)> {
+        Vec::new()
+    }
 
     /// Whether it demotes to give memory back. Then a demotion that gives back none was in vain, and the engine holds
     /// back others like it for a while.

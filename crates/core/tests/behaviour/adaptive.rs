@@ -34,6 +34,7 @@ fn available(percent: u64) -> MemoryObservation {
         available,
         free: available,
         contiguity: available / 10,
+        nodes: Vec::new(),
     }
 }
 

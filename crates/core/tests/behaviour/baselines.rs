@@ -14,6 +14,7 @@ fn in_use(percent: u64) -> MemoryObservation {
         available,
         free: available,
         contiguity: available,
+        nodes: Vec::new(),
     }
 }
 

@@ -95,7 +95,7 @@ fn a_cold_giant_page_is_broken_up_before_what_is_in_it() {
         available: PLENTY.total / 20,
         ..PLENTY
     };
-    let with = |regions| with_giant_pages(observation(short, &[(1, regions)]));
+    let with = |regions| with_giant_pages(observation(short.clone(), &[(1, regions)]));
     let giants = |hot| with((0..512).map(|index| giant(index, hot, None)).collect());
     assert_eq!(decides(&mut *adaptive(), &giants(true), 20), []);
 
@@ -134,7 +134,7 @@ fn a_cold_giant_page_is_searched_once_before_it_is_broken_up() {
     };
     let giants = |hot| {
         let regions = (0..512).map(|index| giant(index, hot, None)).collect();
-        with_free_zero(observation(short, &[(1, regions)]))
+        with_free_zero(observation(short.clone(), &[(1, regions)]))
     };
     let search = of_span(ActionKind::FreeZero, 1, 0);
     let break_up = of_span(ActionKind::DemoteGiant, 1, 0);

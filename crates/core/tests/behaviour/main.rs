@@ -14,3 +14,4 @@ mod stubborn;
 mod tiny_machine;
 mod trident;
 mod trident_1g_only;
+mod unmet;

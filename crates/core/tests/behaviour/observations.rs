@@ -16,6 +16,7 @@ pub(crate) const PLENTY: MemoryObservation = MemoryObservation {
     available: 48 * GIB,
     free: 40 * GIB,
     contiguity: 32 * GIB,
+    nodes: Vec::new(),
 };
 
 pub(crate) fn process(pid: u32) -> ProcessId {
@@ -46,6 +47,7 @@ pub(crate) fn base(index: u64, mapped: u16, accessed: u16) -> RegionObservation 
         accessed,
         page_size,
         zero_filled: None,
+        swapped: 0,
     }
 }
 
@@ -69,6 +71,8 @@ pub(crate) fn observation(
             process: process(*pid),
             regions: regions.clone(),
             accesses_known: true,
+            node: None,
+            cgroup: None,
         })
         .collect();
     Observation {

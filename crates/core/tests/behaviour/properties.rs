@@ -6,8 +6,9 @@ use std::time::Duration;
 use mega_core::engine::{Budgets, Engine, would};
 use mega_core::policy::{Parameters, build, registry};
 use mega_core::{
-    ActionKind, Cause, FailureMemory, GIANT_PAGE_SIZE, HUGE_PAGE_SIZE, Machine, MemoryObservation,
-    Observation, Outcome, PageSize, ProcessObservation, RegionObservation, RegionRef, Span,
+    ActionKind, Cause, CgroupMemory, FailureMemory, GIANT_PAGE_SIZE, HUGE_PAGE_SIZE, Machine,
+    MemoryObservation, NodeMemory, Observation, Outcome, PageSize, ProcessObservation,
+    RegionObservation, RegionRef, Span,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -97,31 +98,60 @@ fn nonsense() -> impl Strategy<Value = Observation> {
         any::<u16>(),
         page_size,
         any::<Option<u16>>(),
+        any::<u16>(),
     )
         .prop_map(
-            |(index, mapped, accessed, page_size, zero_filled)| RegionObservation {
+            |(index, mapped, accessed, page_size, zero_filled, swapped)| RegionObservation {
                 region: region(index),
                 mapped,
                 accessed,
                 page_size,
                 zero_filled,
+                swapped,
             },
         );
-    let any_process = (0..4_u32, vec(any_region, 0..40), any::<bool>()).prop_map(
-        |(pid, regions, accesses_known)| ProcessObservation {
-            process: process(pid),
-            regions,
-            accesses_known,
-        },
+    let any_cgroup = prop::option::of(
+        (any::<u64>(), any::<u64>())
+            .prop_map(|(limit, available)| CgroupMemory { limit, available }),
     );
-    let any_memory = (any::<u64>(), any::<u64>(), any::<u64>(), any::<u64>()).prop_map(
-        |(total, available, free, contiguity)| MemoryObservation {
-            total,
-            available,
+    let any_node =
+        (0..3_u32, any::<u64>(), any::<u64>()).prop_map(|(node, free, contiguity)| NodeMemory {
+            node,
             free,
             contiguity,
-        },
-    );
+        });
+    let any_process = (
+        0..4_u32,
+        vec(any_region, 0..40),
+        any::<bool>(),
+        prop::option::of(0..4_u32),
+        any_cgroup,
+    )
+        .prop_map(
+            |(pid, regions, accesses_known, node, cgroup)| ProcessObservation {
+                process: process(pid),
+                regions,
+                accesses_known,
+                node,
+                cgroup,
+            },
+        );
+    let any_memory = (
+        any::<u64>(),
+        any::<u64>(),
+        any::<u64>(),
+        any::<u64>(),
+        vec(any_node, 0..4),
+    )
+        .prop_map(
+            |(total, available, free, contiguity, nodes)| MemoryObservation {
+                total,
+                available,
+                free,
+                contiguity,
+                nodes,
+            },
+        );
     (
         vec(any_process, 0..6),
         any_memory,

@@ -110,7 +110,7 @@ fn while_memory_is_short_no_span_is_begun_that_adds_some() {
     };
     let of_mapped = |mapped| {
         let regions = (0..512).map(|index| base(index, mapped, 0)).collect();
-        with_giant_pages(observation(short, &[(1, regions)]))
+        with_giant_pages(observation(short.clone(), &[(1, regions)]))
     };
     assert_eq!(decides(&mut *trident_1g_only(), &of_mapped(511), 1), []);
     let whole = decides(&mut *trident_1g_only(), &of_mapped(512), 1);

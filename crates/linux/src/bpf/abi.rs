@@ -97,6 +97,7 @@ impl Record {
                 _ => PageSize::Giant,
             },
             zero_filled: None,
+            swapped: 0,
         }
     }
 }

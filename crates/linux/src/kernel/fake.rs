@@ -574,6 +574,7 @@ impl Tracker for FakeTracker {
                     PageSize::Base
                 },
                 zero_filled: None,
+                swapped: 0,
             })
         }));
         Ok(())

@@ -211,6 +211,7 @@ fn observe(region: Region, mapped: u64, huge: bool, out: &mut Vec<RegionObservat
             PageSize::Base
         },
         zero_filled: None,
+        swapped: 0,
     });
 }
 

@@ -116,6 +116,7 @@ fn observation(found: &interface::Region) -> RegionObservation {
             _ => PageSize::Base,
         },
         zero_filled: None,
+        swapped: 0,
     }
 }
 

@@ -110,6 +110,7 @@ impl PageIdleTracker {
             },
             page_size: if huge { PageSize::Huge } else { PageSize::Base },
             zero_filled: None,
+            swapped: 0,
         }))
     }
 

@@ -58,7 +58,7 @@ pub(super) fn run(args: &Scan) -> Result<ExitCode, Failure> {
         tracker,
         totals: ScanTotals::of(&regions),
         regions,
-        memory: Memory::from(observation.memory),
+        memory: Memory::from(&observation.memory),
         would,
     };
     if args.json {

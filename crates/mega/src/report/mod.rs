@@ -34,8 +34,8 @@ pub(crate) struct Memory {
     pub(crate) fmfi: f64,
 }
 
-impl From<MemoryObservation> for Memory {
-    fn from(memory: MemoryObservation) -> Self {
+impl From<&MemoryObservation> for Memory {
+    fn from(memory: &MemoryObservation) -> Self {
         Memory {
             total: memory.total,
             available: memory.available,

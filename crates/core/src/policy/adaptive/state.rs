@@ -250,6 +250,7 @@ mod tests {
             accessed,
             page_size: PageSize::Base,
             zero_filled: None,
+            swapped: 0,
         }
     }
 
