@@ -11,14 +11,17 @@ pub mod action;
 pub mod bytes;
 pub mod compaction;
 pub mod engine;
+pub mod failures;
 pub mod machine;
 mod nearest;
 pub mod observation;
 pub mod page;
 pub mod policy;
 pub mod process;
+mod sorted;
 
 pub use action::{Action, ActionKind, Cause, Outcome};
+pub use failures::FailureMemory;
 pub use machine::Machine;
 pub use nearest::nearest;
 pub use observation::{

@@ -23,7 +23,8 @@ pub struct RegionObservation {
     /// Base pages that hold nothing but zeros, 0 to 512, for regions that were looked into
     /// ([`crate::Policy::inspect`]).
     pub zero_filled: Option<u16>,
-    /// Base pages that are in swap, 0 to 512 - `mapped`. 0 where the tracker cannot tell.
+    /// Base pages that are swapped out, 0 to 512 - `mapped`. 0 where the tracker cannot tell. A promotion would read them
+    /// from swap, so such a region is not promoted.
     pub swapped: u16,
 }
 
@@ -57,26 +58,25 @@ pub struct ProcessObservation {
     /// Whether the tracker saw accesses over the whole interval. False for the first look at a process,
     /// whose Accessed bits nobody cleared, and always for the `mapped` tracker.
     pub accesses_known: bool,
-    /// The NUMA node of the processor it ran on last, where it most likely allocates. `None` where the
-    /// machine has one node, or it is not known.
+    /// The NUMA node that it allocates on. `None` where it is not known.
     pub node: Option<u32>,
-    /// The tightest limit on its memory by a cgroup it is in. `None` where there is none.
+    /// The tightest memory limit among its cgroup and that cgroup's ancestors. `None` where it has none.
     pub cgroup: Option<CgroupMemory>,
 }
 
-/// What a cgroup lets its processes use, in bytes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+/// The memory of a cgroup that has a limit, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct CgroupMemory {
-    /// The most it may use: the lower of `memory.max` and `memory.high`.
+    /// What its processes may use together.
     pub limit: u64,
-    /// What it can still be given without swapping: what is below the limit, and what can be reclaimed.
+    /// What they may use beyond what they do: what is free below the limit, and what can be reclaimed without swapping.
     pub available: u64,
 }
 
-/// The free memory of one NUMA node, in bytes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+/// The physical memory of one NUMA node, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct NodeMemory {
-    /// The node's number.
+    /// Its number.
     pub node: u32,
     /// Bytes free.
     pub free: u64,
@@ -95,11 +95,19 @@ pub struct MemoryObservation {
     pub free: u64,
     /// Bytes free in blocks of at least 2 MiB (order 9 and above).
     pub contiguity: u64,
-    /// The same of each node that has memory, by number. Empty where it is not known.
+    /// The same node by node, by number. Empty where it is not known.
     pub nodes: Vec<NodeMemory>,
 }
 
 impl MemoryObservation {
+    /// Where a process finds blocks: the node that it allocates on, and what is known of it. `None` where either is not
+    /// known, so that all of memory has to stand for it.
+    #[must_use]
+    pub fn node_of(&self, process: &ProcessObservation) -> Option<&NodeMemory> {
+        let node = process.node?;
+        self.nodes.iter().find(|memory| memory.node == node)
+    }
+
     /// The part of free memory that is in blocks too small for a huge page, 0 to 1: the free memory
     /// fragmentation index (FMFI) at order 9. 0 when nothing is free.
     #[must_use]
@@ -134,6 +142,8 @@ impl Observation {
     pub fn normalise(&mut self) {
         self.processes.sort_by_key(|process| process.process);
         self.processes.dedup_by_key(|process| process.process);
+        self.memory.nodes.sort_by_key(|node| node.node);
+        self.memory.nodes.dedup_by_key(|node| node.node);
         for process in &mut self.processes {
             for region in &mut process.regions {
                 region.mapped = region.mapped.min(PAGES_PER_REGION);

@@ -225,7 +225,6 @@ impl LinuxMachine {
         }
         let accesses_known = target.accesses_known(&self.host);
         target.clear(&self.host, &mut regions, interval, self.options.lock_bound);
-        target.forget_refused(&mut regions);
         target.may_rest(activity, &regions);
         self.targets.insert(process, target.release());
         Ok(Some(ProcessObservation {

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use mega_core::compaction::ahead::{Demand, Pace, keep_ahead};
+use mega_core::compaction::ahead::{Pace, keep_ahead};
 use mega_core::compaction::{CompactionPolicy, Mega};
+use mega_core::engine::Unmet;
 use mega_linux::physical::PhysicalMemory;
 use mega_linux::{Error, Host};
 
@@ -35,25 +36,13 @@ impl Contiguity {
         })
     }
 
-    /// Empties what `demand` lacks of `free_blocks`, as far as the budget of the period allows at the time `now`.
+    /// Empties what is `unmet`, as far as the budget of the period allows at the time `now`.
     ///
     /// # Errors
     /// Where the module refuses to work at all.
-    pub(crate) fn keep_ahead(
-        &mut self,
-        demand: Demand,
-        free_blocks: u64,
-        now: Duration,
-    ) -> Result<(), Error> {
+    pub(crate) fn keep_ahead(&mut self, unmet: &[Unmet], now: Duration) -> Result<(), Error> {
         let policy = self.policy.as_mut();
-        let emptied = keep_ahead(
-            &mut self.memory,
-            policy,
-            &mut self.pace,
-            demand,
-            free_blocks,
-            now,
-        )?;
+        let emptied = keep_ahead(&mut self.memory, policy, &mut self.pace, unmet, now)?;
         for report in emptied {
             self.done.tried += 1;
             self.done.emptied += u64::from(report.stopped.is_free());

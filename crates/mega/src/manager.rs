@@ -5,10 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use mega_core::compaction::ahead::Demand;
-use mega_core::engine::{Engine, StepReport};
+use mega_core::engine::{Engine, StepReport, Unmet};
 use mega_core::policy::{self, Policy};
-use mega_core::{Action, HUGE_PAGE_SIZE, Machine, Observation, Outcome, ProcessId, RegionRef};
+use mega_core::{Action, Machine, Observation, Outcome, ProcessId, RegionRef};
 use mega_linux::process::claim::{Claim, ClaimError, Claims};
 use mega_linux::settings::chunk_order;
 use mega_linux::settings::fault::{FaultControl, FaultMode};
@@ -194,22 +193,17 @@ impl Manager {
         }
     }
 
-    /// Sees to free blocks for what the next steps will promote.
+    /// Sees to the contiguity that the steps just taken lacked.
     fn keep_ahead(&mut self) {
+        let mut unmet = Vec::new();
+        for group in &mut self.groups {
+            Unmet::merge(&mut unmet, std::mem::take(&mut group.unmet));
+        }
         let Some(contiguity) = &mut self.contiguity else {
             return;
         };
-        let alive = || self.groups.iter().filter(|group| !group.claims.is_empty());
-        let latest = || alive().filter_map(|group| group.latest.as_ref());
-        let Some(memory) = latest().next_back().map(|report| &report.memory) else {
-            return;
-        };
-        let demand: Demand = latest().map(|report| Demand::after(&report.actions)).sum();
-        // Memory was observed before the step's promotions took their blocks.
-        let taken: u64 = latest().map(|report| report.actions.promoted).sum();
-        let free_blocks = (memory.contiguity / HUGE_PAGE_SIZE).saturating_sub(taken);
         let now = self.host.kernel().now();
-        if let Err(error) = contiguity.keep_ahead(demand, free_blocks, now) {
+        if let Err(error) = contiguity.keep_ahead(&unmet, now) {
             (self.tell)(&format!("{error}; going on without compaction"));
             self.contiguity = None;
         }
@@ -294,6 +288,8 @@ struct Group {
     longest_hold: Duration,
     /// Why the latest step could not be taken, if it could not.
     last_error: Option<String>,
+    /// The contiguity that its step lacked, until compaction has answered.
+    unmet: Vec<Unmet>,
 }
 
 impl Group {
@@ -310,6 +306,7 @@ impl Group {
             refusals: Refusals::default(),
             longest_hold: Duration::ZERO,
             last_error: None,
+            unmet: Vec::new(),
         }
     }
 
@@ -361,6 +358,7 @@ impl Group {
         for departed in self.machine.inner.take_departed() {
             self.claims.remove(&departed);
         }
+        self.unmet.clone_from(&report.unmet);
         if !(report.processes.is_empty() && self.keeps_ended) {
             self.latest = Some(Arc::new(report));
         }

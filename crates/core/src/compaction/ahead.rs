@@ -1,64 +1,18 @@
-//! Contiguity ahead of demand: how many blocks to empty before promotions ask for them.
+//! Contiguity ahead of demand: empties the blocks and chunks that promotions lacked.
 //!
 //! A promotion that finds no free block either fails or makes the kernel compact on the spot, with the
-//! target's mmap lock held. So between two steps the manager compares the promotions that the next one will ask
-//! for with the free blocks there are, and empties the difference, within the compaction policy's budget for
-//! its period.
+//! target's mmap lock held. So between two steps the manager empties what the engine says it wanted and could not have
+//! ([`Unmet`]), within the compaction policy's budget for its period.
 
 use std::time::Duration;
 
 use super::block::Unit;
+use super::candidate::{Candidate, candidates};
 use super::compactor::{Compactor, Emptied};
 use super::goal::Goal;
+use super::zone::PhysicalObservation;
 use super::{CompactionPolicy, Mechanism};
-use crate::action::Cause;
-use crate::engine::Totals;
-
-/// What the promotions to come need of physical memory.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Demand {
-    /// Promotions that the policy wants and that are not made yet, each of which takes a free block.
-    pub promotions: u64,
-    /// Blocks to keep free beyond that, for page faults and for what is wanted next.
-    pub headroom: u64,
-}
-
-impl Demand {
-    /// What the next step will ask for, judged by what `done` says of the last: the promotions that had to
-    /// wait or found no memory are asked for again, and about as many new ones as were made.
-    #[must_use]
-    pub fn after(done: &Totals) -> Self {
-        let without_memory = done
-            .failures
-            .promote
-            .get(&Cause::NoMemory)
-            .copied()
-            .unwrap_or(0);
-        Demand {
-            promotions: done.deferred_by_budget.saturating_add(without_memory),
-            headroom: done.promoted,
-        }
-    }
-}
-
-/// The demands of several groups of processes.
-impl std::iter::Sum for Demand {
-    fn sum<I: Iterator<Item = Demand>>(demands: I) -> Demand {
-        demands.fold(Demand::default(), |sum, demand| Demand {
-            promotions: sum.promotions.saturating_add(demand.promotions),
-            headroom: sum.headroom.saturating_add(demand.headroom),
-        })
-    }
-}
-
-/// Blocks to empty so that `demand` is met from `free_blocks`: none where there are enough.
-#[must_use]
-pub fn blocks_to_empty(demand: Demand, free_blocks: u64) -> u64 {
-    demand
-        .promotions
-        .saturating_add(demand.headroom)
-        .saturating_sub(free_blocks)
-}
+use crate::engine::Unmet;
 
 /// Keeps the migration of a policy within its budget per period, whenever it is called.
 #[derive(Clone, Copy, Debug)]
@@ -101,8 +55,9 @@ impl Pace {
     }
 }
 
-/// Empties as many blocks as `demand` lacks of `free_blocks`, the free blocks seen last, and the pace allows
-/// at the time `now`. Physical memory is looked at only where something lacks.
+/// Empties what is `unmet`, each node on its own, as far as the pace allows at the time `now`. Nodes that lack something
+/// have equal parts of what may be migrated. A node that lacks blocks gets those first: a chunk costs as much as many of
+/// them. Physical memory is looked at only where something lacks.
 ///
 /// Returns what was emptied: nothing where there is contiguity enough, and nothing for a policy that leaves
 /// compaction to the kernel.
@@ -114,26 +69,51 @@ pub fn keep_ahead<C: Compactor + ?Sized>(
     compactor: &mut C,
     policy: &mut dyn CompactionPolicy,
     pace: &mut Pace,
-    demand: Demand,
-    free_blocks: u64,
+    unmet: &[Unmet],
     now: Duration,
 ) -> Result<Vec<Emptied>, C::Error> {
-    let count = blocks_to_empty(demand, free_blocks);
     let pages = pace.available(now);
-    if policy.mechanism() == Mechanism::Kernel || count == 0 || pages == 0 {
+    let lacks = |unmet: &&Unmet| unmet.blocks_to_empty() > 0 || unmet.chunks > 0;
+    let lacking: Vec<&Unmet> = unmet.iter().filter(lacks).collect();
+    if policy.mechanism() == Mechanism::Kernel || lacking.is_empty() || pages == 0 {
         return Ok(Vec::new());
     }
     let observation = compactor.observe_physical()?;
-    let targets = policy.select(
-        &observation,
-        &Goal {
-            unit: Unit::Block,
-            count,
-            pages,
-        },
-    );
-    let emptied = compactor.empty(&targets)?;
-    // A failed attempt has a cost too: what it moved before it failed.
-    pace.spend(emptied.iter().map(|emptied| emptied.counts.migrated).sum());
-    Ok(emptied)
+    let pages = pages / lacking.len() as u64;
+    let mut all = Vec::new();
+    for unmet in lacking {
+        let of_node = of_node(&observation, unmet.node);
+        let targets = policy.select(&of_node, &goal(&of_node, unmet, pages));
+        let emptied = compactor.empty(&targets)?;
+        // A failed attempt has a cost too: what it moved before it failed.
+        pace.spend(emptied.iter().map(|emptied| emptied.counts.migrated).sum());
+        all.extend(emptied);
+    }
+    Ok(all)
+}
+
+/// What to empty of a node.
+fn goal(observation: &PhysicalObservation, unmet: &Unmet, pages: u64) -> Goal {
+    let blocks = unmet.blocks_to_empty();
+    let (unit, count) = if blocks > 0 {
+        (Unit::Block, blocks)
+    } else {
+        let chunks = observation.zones.iter();
+        let chunks = chunks.flat_map(|zone| candidates(zone, Unit::Chunk));
+        let free = chunks.filter(Candidate::is_free).count() as u64;
+        (Unit::Chunk, unmet.chunks.saturating_sub(free))
+    };
+    Goal { unit, count, pages }
+}
+
+/// The zones of one node, or all.
+fn of_node(observation: &PhysicalObservation, node: Option<u32>) -> PhysicalObservation {
+    let zones = observation.zones.iter();
+    let is_asked_for = |zone_node: u32| node.is_none_or(|node| node == zone_node);
+    PhysicalObservation {
+        zones: zones
+            .filter(|zone| is_asked_for(zone.node))
+            .cloned()
+            .collect(),
+    }
 }

@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 
-use super::ahead::{Demand, Pace, blocks_to_empty, keep_ahead};
+use super::ahead::{Pace, keep_ahead};
 use super::*;
+use crate::engine::Unmet;
 use crate::page::PageSize;
 use crate::policy::Parameters;
 
@@ -257,10 +258,10 @@ proptest! {
     }
 
     #[test]
-    fn demand_is_met_exactly(promotions in 0u64..1000, headroom in 0u64..1000, free in 0u64..3000) {
-        let count = blocks_to_empty(Demand { promotions, headroom }, free);
-        prop_assert_eq!(count + free >= promotions + headroom, true);
-        prop_assert!(count == 0 || count + free == promotions + headroom);
+    fn demand_is_met_exactly(blocks in 0u64..2000, free_blocks in 0u64..3000) {
+        let count = Unmet { node: None, free_blocks, blocks, chunks: 0 }.blocks_to_empty();
+        prop_assert!(count + free_blocks >= blocks);
+        prop_assert!(count == 0 || count + free_blocks == blocks);
     }
 }
 
@@ -642,13 +643,15 @@ fn contiguity_is_kept_ahead_within_the_budget_of_each_period() {
         ..Mega::default()
     };
     let mut pace = Pace::of(&policy);
-    let mut ahead = |promotions, free, seconds| {
-        let demand = Demand {
-            promotions,
-            headroom: 0,
+    let mut ahead = |blocks, free_blocks, seconds| {
+        let unmet = Unmet {
+            node: None,
+            free_blocks,
+            blocks,
+            chunks: 0,
         };
         let now = Duration::from_secs(seconds);
-        let emptied = keep_ahead(&mut memory, &mut policy, &mut pace, demand, free, now);
+        let emptied = keep_ahead(&mut memory, &mut policy, &mut pace, &[unmet], now);
         emptied.expect("memory can be observed").len()
     };
     assert_eq!(ahead(3, 3, 0), 0, "there is enough");
@@ -663,37 +666,63 @@ fn contiguity_is_kept_ahead_within_the_budget_of_each_period() {
 }
 
 #[test]
-fn what_waited_or_found_no_memory_is_asked_for_again() {
-    use crate::action::Cause;
-    let mut done = crate::engine::Totals {
-        promoted: 5,
-        deferred_by_budget: 7,
-        ..Default::default()
-    };
-    done.failures.promote = [(Cause::NoMemory, 3), (Cause::Busy, 11)].into();
-    assert_eq!(
-        Demand::after(&done),
-        Demand {
-            promotions: 10,
-            headroom: 5
-        }
-    );
-    let both: Demand = [
-        Demand::after(&done),
-        Demand {
-            promotions: 1,
-            headroom: u64::MAX,
+fn what_lacks_is_emptied_on_the_node_that_lacks_it() {
+    let zones = [(0, NORMAL), (1, 2 * NORMAL)].map(|(node, first)| {
+        let blocks = (first..first + 40).map(|index| block(index, 100, 0));
+        zone(ZoneKind::Normal, node, blocks.collect())
+    });
+    let mut memory = Memory {
+        observation: PhysicalObservation {
+            zones: zones.to_vec(),
         },
-    ]
-    .into_iter()
-    .sum();
-    assert_eq!(
-        both,
-        Demand {
-            promotions: 11,
-            headroom: u64::MAX
-        }
-    );
+        observed: 0,
+    };
+    let mut policy = Trident::default();
+    let mut pace = Pace::of(&policy);
+    let unmet = [(Some(0), 3), (Some(1), 8)].map(|(node, free_blocks)| Unmet {
+        node,
+        free_blocks,
+        blocks: 5,
+        chunks: 0,
+    });
+    let emptied = keep_ahead(&mut memory, &mut policy, &mut pace, &unmet, Duration::ZERO);
+    let emptied = emptied.expect("memory can be observed");
+    assert_eq!(emptied.len(), 2, "node 1 has more than it wants");
+    let is_of_node_0 = |emptied: &Emptied| emptied.target.first_pfn < 2 * NORMAL * 512;
+    assert!(emptied.iter().all(is_of_node_0));
+}
+
+#[test]
+fn a_chunk_is_emptied_where_no_block_lacks() {
+    let blocks = (NORMAL..NORMAL + 1024).map(|index| block(index, u16::from(index % 2 == 0), 0));
+    let mut memory = Memory {
+        observation: PhysicalObservation {
+            zones: vec![zone(ZoneKind::Normal, 0, blocks.collect())],
+        },
+        observed: 0,
+    };
+    let mut policy = Trident::default();
+    let mut pace = Pace::of(&policy);
+    let mut units = |blocks| {
+        let unmet = Unmet {
+            node: None,
+            free_blocks: 0,
+            blocks,
+            chunks: 1,
+        };
+        let emptied = keep_ahead(
+            &mut memory,
+            &mut policy,
+            &mut pace,
+            &[unmet],
+            Duration::ZERO,
+        );
+        let emptied = emptied.expect("memory can be observed");
+        let unit = |emptied: &Emptied| emptied.target.unit;
+        emptied.iter().map(unit).collect::<Vec<_>>()
+    };
+    assert_eq!(units(0), [Unit::Chunk]);
+    assert_eq!(units(2), [Unit::Block; 2]);
 }
 
 #[test]

@@ -87,6 +87,11 @@ impl CpuBudget {
         self.balance.max(0.0)
     }
 
+    /// Seconds of CPU time that the next step can use at most.
+    pub(super) fn next(&self) -> f64 {
+        self.burst()
+    }
+
     /// How long to wait before the next step, which starts with an observation that costs
     /// `observing` seconds: the interval, or as much longer as the share needs.
     pub(super) fn next_interval(&mut self, observing: f64) -> Duration {
@@ -148,17 +153,26 @@ impl CopyBudget {
     }
 
     /// Promotions of one kind that may be done now.
+    pub(super) fn promotions(&self, kind: ActionKind) -> usize {
+        self.paid_from(self.balance, kind)
+    }
+
+    /// Promotions of one kind that the next step can do at most.
+    pub(super) fn next_promotions(&self, kind: ActionKind) -> usize {
+        self.paid_from(self.burst(), kind)
+    }
+
     #[allow(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
         clippy::cast_precision_loss
     )]
-    pub(super) fn promotions(&self, kind: ActionKind) -> usize {
+    fn paid_from(&self, bytes: f64, kind: ActionKind) -> usize {
         if self.bytes_per_second == 0 {
             return 0;
         }
         let needed = (kind.page_size().bytes() as f64).min(self.burst());
-        (self.balance / needed).max(0.0) as usize
+        (bytes / needed).max(0.0) as usize
     }
 
     /// Takes what a promotion copied.

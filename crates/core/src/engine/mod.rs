@@ -1,35 +1,39 @@
 //! The loop: observe, decide, act within budgets, verify, learn.
 
-mod backoff;
 mod budgets;
 mod costs;
-mod fairness;
 mod report;
 mod runs;
 mod totals;
+mod unmet;
+mod waiting;
 mod would;
 
 pub use budgets::Budgets;
 pub use report::{ProcessSummary, StepReport};
 pub use totals::{Failures, Totals};
+pub use unmet::Unmet;
 pub use would::{Would, would};
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use crate::action::{Action, ActionKind, Outcome};
+use crate::action::{Action, ActionKind, Cause, Outcome};
+use crate::failures::{FailureMemory, Why};
 use crate::machine::Machine;
-use crate::observation::Observation;
+use crate::observation::{Observation, ProcessObservation, RegionObservation, RegionRef};
 use crate::policy::Policy;
+use crate::sorted;
 
-use backoff::Backoff;
 use budgets::{CopyBudget, CpuBudget};
 use costs::Costs;
+use unmet::Ledger;
+use waiting::Waiting;
 
 /// The part of the CPU time left after observing that inspections may take.
 const INSPECTING_SHARE: f64 = 0.5;
-/// The most actions that the machine gets at once for a process that was short of memory a moment ago,
-/// where each failure may cost the kernel a vain compaction.
+/// The most actions that the machine gets at once for a process of which the like failed when it was last tried: a
+/// failure may cost the kernel a vain compaction, or the program a huge page for nothing.
 const DOUBTFUL_BATCH: usize = 4;
 
 /// Runs a policy on a machine, within budgets.
@@ -40,10 +44,39 @@ pub struct Engine {
     cpu: CpuBudget,
     copying: CopyBudget,
     costs: Costs,
-    backoff: Backoff,
+    failures: FailureMemory,
     /// Whose turn it is when the copy budget has less than one promotion for each process.
     turn: usize,
     totals: Totals,
+}
+
+/// What a step has done so far, and what it could not have.
+struct Course {
+    done: Totals,
+    unmet: Ledger,
+}
+
+impl Course {
+    fn begin(observation: &Observation) -> Self {
+        let done = Totals {
+            steps: 1,
+            ..Totals::default()
+        };
+        Course {
+            done,
+            unmet: Ledger::new(observation),
+        }
+    }
+
+    /// Counts an action that is held back.
+    fn hold(&mut self, action: &Action, why: Why) {
+        match why {
+            Why::LeftOut => return,
+            Why::Failed(Cause::NoMemory) => self.unmet.lacked(action),
+            Why::Failed(_) | Why::Unreported | Why::InVain => {}
+        }
+        self.done.backed_off += 1;
+    }
 }
 
 impl Engine {
@@ -57,7 +90,7 @@ impl Engine {
             cpu: CpuBudget::new(budgets.cpu_share, interval),
             copying: CopyBudget::new(budgets.copy_bytes_per_second, interval),
             costs: Costs::default(),
-            backoff: Backoff::default(),
+            failures: FailureMemory::default(),
             turn: 0,
             totals: Totals::default(),
         }
@@ -87,7 +120,7 @@ impl Engine {
         self.interval
     }
 
-    /// Lets another policy decide from now on. It starts without memory; totals, backoff and what
+    /// Lets another policy decide from now on. It starts without memory; totals, failures and what
     /// things cost stay.
     pub fn replace_policy(&mut self, policy: Box<dyn Policy>) {
         self.policy = policy;
@@ -123,15 +156,16 @@ impl Engine {
         observation.normalise();
         let observe_cpu = machine.cpu_time().saturating_sub(cpu_at_start);
         self.settle(machine);
-        self.backoff.begin_step(&observation);
+        self.failures.begin_step(&observation);
 
-        let mut done = Totals {
-            steps: 1,
-            ..Totals::default()
-        };
-        self.inspect(machine, &mut observation, &mut done);
-        let wanted = self.policy.decide(&observation);
-        self.perform(machine, &wanted, &mut done);
+        let mut course = Course::begin(&observation);
+        self.inspect(machine, &mut observation, &mut course.done);
+        let wanted = self.policy.decide(&observation, &self.failures);
+        for (process, blocks) in self.policy.blocks_short() {
+            course.unmet.wants_blocks(process, blocks);
+        }
+        self.perform(machine, &observation, wanted, &mut course);
+        let Course { done, unmet } = course;
         self.totals += &done;
 
         Ok(StepReport {
@@ -142,6 +176,7 @@ impl Engine {
                 .collect(),
             memory: observation.memory.clone(),
             actions: done,
+            unmet: unmet.close(),
             observe_cpu,
             step_cpu: machine.cpu_time().saturating_sub(cpu_at_start),
             next_interval: self.cpu.next_interval(observe_cpu.as_secs_f64()),
@@ -167,6 +202,11 @@ impl Engine {
         let mut spent = 0.0;
         let mut count = 0;
         for target in self.policy.inspect(observation) {
+            // What is counted says what a demotion would give back.
+            let kind = ActionKind::Demote;
+            if self.failures.holds(&Action { kind, target }).is_some() {
+                continue;
+            }
             if spent + self.costs.inspection() > allowed {
                 break;
             }
@@ -188,13 +228,21 @@ impl Engine {
 
     /// Performs what is wanted, until it is done or a budget is used up. Giant pages come last: they take the
     /// most of the copy budget, and what they replace is mapped by huge pages already.
-    fn perform<M: Machine>(&mut self, machine: &mut M, wanted: &[Action], done: &mut Totals) {
-        let (giant, waiting) = self
-            .ready(wanted, done)
-            .into_iter()
-            .partition(|action| action.kind == ActionKind::PromoteGiant);
-        self.perform_rounds(machine, ActionKind::Promote, waiting, done);
-        self.perform_rounds(machine, ActionKind::PromoteGiant, giant, done);
+    fn perform<M: Machine>(
+        &mut self,
+        machine: &mut M,
+        observation: &Observation,
+        mut wanted: Vec<Action>,
+        course: &mut Course,
+    ) {
+        self.hold_back(observation, &mut wanted, course);
+        let is_giant = |action: &Action| action.kind == ActionKind::PromoteGiant;
+        let giant: Vec<Action> = wanted.iter().copied().filter(is_giant).collect();
+        if !giant.is_empty() {
+            wanted.retain(|action| !is_giant(action));
+        }
+        self.perform_rounds(machine, ActionKind::Promote, wanted, course);
+        self.perform_rounds(machine, ActionKind::PromoteGiant, giant, course);
     }
 
     /// Performs actions of which the promotions are all of kind `promotion`, round by round. A round is what
@@ -203,69 +251,94 @@ impl Engine {
         &mut self,
         machine: &mut M,
         promotion: ActionKind,
-        mut waiting: Vec<Action>,
-        done: &mut Totals,
+        actions: Vec<Action>,
+        course: &mut Course,
     ) {
-        while !waiting.is_empty() {
+        let mut waiting = Waiting::new(actions);
+        let mut cut_off = Vec::new();
+        while cut_off.is_empty() && waiting.len() > 0 {
             let payable = self.costs.affordable(promotion, self.cpu.left());
             let allowed = self.copying.promotions(promotion).min(payable);
-            // A cut can part neighbours and leave others: what is granted is joined anew.
-            let granted = runs::join(&fairness::take(&mut waiting, allowed, &mut self.turn));
-            let complete = !granted.is_empty() && self.act(machine, granted, done);
-            if !complete {
+            let granted = waiting.take(allowed, &mut self.turn);
+            if granted.is_empty() {
                 break;
             }
+            cut_off = self.act(machine, granted, course);
         }
-        done.deferred_by_budget += count(waiting.len());
+        course.done.deferred_by_budget += count(cut_off.len() + waiting.len());
+        // What the next step can pay for comes then, and finds its blocks if compaction knows of it now.
+        let payable = self.costs.affordable(promotion, self.cpu.next());
+        let next = self.copying.next_promotions(promotion).min(payable);
+        let more = next.saturating_sub(cut_off.len());
+        cut_off.extend(waiting.take(more, &mut self.turn.clone()));
+        let promotions = cut_off.iter().filter(|action| action.kind == promotion);
+        promotions
+            .take(next)
+            .for_each(|action| course.unmet.lacked(action));
     }
 
-    /// The wanted actions that need not wait, neighbours together.
-    fn ready(&self, wanted: &[Action], done: &mut Totals) -> Vec<Action> {
-        let mut ready = runs::join(wanted);
-        ready.retain(|action| !self.backoff.was_left_out(action));
-        let before = ready.len();
-        ready.retain(|action| !self.backoff.holds(action));
-        done.backed_off += count(before - ready.len());
-        ready
+    /// Takes out of `wanted` what has to wait: what failed a while ago, and the promotion of what is swapped out. Costs
+    /// O(wanted) where they come in address order for the most part.
+    fn hold_back(&self, observation: &Observation, wanted: &mut Vec<Action>, course: &mut Course) {
+        let mut asker = self.failures.asker();
+        let mut swapped = Swapped::of(observation);
+        wanted.retain(|action| {
+            if let Some(why) = asker.holds(action) {
+                course.hold(action, why);
+                return false;
+            }
+            let is_swapped = action.kind == ActionKind::Promote && swapped.holds(action.target);
+            course.done.held_for_swap += u64::from(is_swapped);
+            !is_swapped
+        });
     }
 
-    /// Performs one round batch by batch; whether it could before the CPU budget was used up.
-    fn act<M: Machine>(&mut self, machine: &mut M, round: Vec<Action>, done: &mut Totals) -> bool {
+    /// Performs one round batch by batch, in its order, until it is done or the CPU budget is used up. Returns what it did
+    /// not come to.
+    fn act<M: Machine>(
+        &mut self,
+        machine: &mut M,
+        round: Vec<Action>,
+        course: &mut Course,
+    ) -> Vec<Action> {
         let mut queue = VecDeque::from(round);
         loop {
-            let batch = self.next_batch(&mut queue, done);
+            let mut batch = self.next_batch(&mut queue, course);
             let Some(first) = batch.first() else {
-                return true;
+                return Vec::new();
             };
             if self.cpu.left() <= 0.0 {
-                done.deferred_by_budget += count(batch.len() + queue.len());
-                return false;
+                batch.extend(queue);
+                return batch;
             }
             let kind = first.kind;
             let cpu_before = machine.cpu_time();
             let outcomes = machine.act(&batch);
             let used = machine.cpu_time().saturating_sub(cpu_before).as_secs_f64();
             self.costs.learn_actions(kind, used, batch.len());
-            self.learn(&batch, &outcomes, done);
+            self.learn(&batch, &outcomes, course);
             self.settle(machine);
         }
     }
 
     /// Takes the next actions that go to the machine together: of one kind, and no more than can be
-    /// paid for. Those that have to wait since an earlier batch failed are passed over.
-    fn next_batch(&mut self, queue: &mut VecDeque<Action>, done: &mut Totals) -> Vec<Action> {
+    /// paid for. Those that have to wait since an earlier batch failed are passed over. Only within a batch
+    /// neighbours come together: across batches the order stays the policy's, so whatever a budget cuts off is
+    /// what was wanted least.
+    fn next_batch(&mut self, queue: &mut VecDeque<Action>, course: &mut Course) -> Vec<Action> {
         let mut batch: Vec<Action> = Vec::new();
         let mut largest = 1;
         while let Some(action) = queue.front().copied() {
-            if self.backoff.holds(&action) {
+            // An earlier failure of this step holds back whole processes.
+            if let Some(why) = self.failures.holds_all(action.target.process, action.kind) {
                 queue.pop_front();
-                done.backed_off += 1;
+                course.hold(&action, why);
                 continue;
             }
             if batch.is_empty() {
                 largest = self.costs.batch(action.kind, self.cpu.left());
             }
-            if self.backoff.is_doubtful(&action) {
+            if self.failures.is_doubtful(&action) {
                 largest = largest.min(DOUBTFUL_BATCH);
             }
             let another_kind = batch.first().is_some_and(|first| first.kind != action.kind);
@@ -275,26 +348,80 @@ impl Engine {
             queue.pop_front();
             batch.push(action);
         }
-        batch
+        runs::join(&batch)
     }
 
-    /// Counts what came of a batch, and tells the policy and the backoff. Actions without an outcome
+    /// Whether a demotion that was to give something back did not; `None` where it was for something else, was not
+    /// done, or nobody saw what was resident.
+    fn was_in_vain(&self, action: &Action, outcome: Option<Outcome>) -> Option<bool> {
+        let Some(Outcome::Done {
+            resident_before,
+            resident_after,
+        }) = outcome
+        else {
+            return None;
+        };
+        let is_for_memory = action.kind == ActionKind::Demote && self.policy.demotes_to_give_back();
+        (is_for_memory && resident_before > 0).then_some(resident_after >= resident_before)
+    }
+
+    /// Counts what came of a batch, and tells the policy and the memory of failures. Actions without an outcome
     /// were perhaps done and perhaps not: the next observation will tell.
-    fn learn(&mut self, batch: &[Action], outcomes: &[Outcome], done: &mut Totals) {
+    fn learn(&mut self, batch: &[Action], outcomes: &[Outcome], course: &mut Course) {
         for (index, action) in batch.iter().enumerate() {
             let outcome = outcomes.get(index).copied();
-            self.backoff.record(action, outcome);
+            self.failures.record(action, outcome);
+            if let Some(in_vain) = self.was_in_vain(action, outcome) {
+                self.failures.record_demotion(action, in_vain);
+            }
             if action.kind.is_promotion() {
                 self.copying.charge(copied(action, outcome));
             }
             match outcome {
                 Some(outcome) => {
-                    done.record(action.kind, outcome);
+                    match outcome {
+                        Outcome::Done { .. } => course.unmet.took(action),
+                        Outcome::Failed(Cause::NoMemory) => course.unmet.lacked(action),
+                        _ => {}
+                    }
+                    course.done.record(action.kind, outcome);
                     self.policy.learn(action, outcome);
                 }
-                None => done.unreported += 1,
+                None => course.done.unreported += 1,
             }
         }
+    }
+}
+
+/// Which regions are swapped out in part.
+struct Swapped<'a> {
+    /// The processes that have such regions, and where the last search in each ended.
+    processes: Vec<(&'a ProcessObservation, usize)>,
+    last: usize,
+}
+
+impl<'a> Swapped<'a> {
+    fn of(observation: &'a Observation) -> Self {
+        let has_some = |process: &&ProcessObservation| {
+            let mut regions = process.regions.iter();
+            regions.any(|region| region.swapped > 0)
+        };
+        let processes = observation.processes.iter().filter(has_some);
+        Swapped {
+            processes: processes.map(|process| (process, 0)).collect(),
+            last: 0,
+        }
+    }
+
+    fn holds(&mut self, target: RegionRef) -> bool {
+        let key = |(process, _): &(&ProcessObservation, usize)| process.process;
+        let place = sorted::find(&self.processes, &mut self.last, &target.process, key);
+        let Some((process, near)) = place.and_then(|place| self.processes.get_mut(place)) else {
+            return false;
+        };
+        let key = |region: &RegionObservation| region.region;
+        let region = sorted::find(&process.regions, near, &target.region, key);
+        region.is_some_and(|region| process.regions[region].swapped > 0)
     }
 }
 

@@ -9,6 +9,7 @@ use crate::page::{BASE_PAGE_SIZE, HUGE_PAGE_SIZE, PageSize};
 use crate::process::ProcessId;
 
 use super::totals::Totals;
+use super::unmet::Unmet;
 
 /// What one step saw and did.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -19,6 +20,8 @@ pub struct StepReport {
     pub memory: MemoryObservation,
     /// What was done in this step alone.
     pub actions: Totals,
+    /// What it wanted of physical memory and could not have, each node once; only nodes that lack something.
+    pub unmet: Vec<Unmet>,
     /// CPU time that the manager used for observing.
     pub observe_cpu: Duration,
     /// CPU time that the manager used for the whole step.

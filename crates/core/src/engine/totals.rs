@@ -50,6 +50,9 @@ pub struct Totals {
     pub deferred_by_budget: u64,
     /// Actions that the policy wanted and that were held back because they failed before, each time anew.
     pub backed_off: u64,
+    /// Promotions that the policy wanted and that were held back because a part of the region is swapped out, each time
+    /// anew.
+    pub held_for_swap: u64,
 }
 
 /// Failed actions by cause.
@@ -164,6 +167,7 @@ impl AddAssign<&Totals> for Totals {
             inspected,
             deferred_by_budget,
             backed_off,
+            held_for_swap,
         } = other;
         self.steps += steps;
         self.promoted += promoted;
@@ -185,6 +189,7 @@ impl AddAssign<&Totals> for Totals {
         self.inspected += inspected;
         self.deferred_by_budget += deferred_by_budget;
         self.backed_off += backed_off;
+        self.held_for_swap += held_for_swap;
     }
 }
 

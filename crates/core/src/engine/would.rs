@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use crate::action::ActionKind;
+use crate::failures::FailureMemory;
 use crate::observation::Observation;
 use crate::page::BASE_PAGE_SIZE;
 use crate::policy::Policy;
@@ -35,7 +36,7 @@ pub fn would(mut policy: Box<dyn Policy>, observation: &Observation) -> Would {
     observation.normalise();
     let mut actions = Vec::new();
     for _ in 0..policy.settling_intervals().max(1) {
-        actions = policy.decide(&observation);
+        actions = policy.decide(&observation, &FailureMemory::default());
     }
     let mut would = Would::default();
     for action in actions {

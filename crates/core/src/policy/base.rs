@@ -1,6 +1,7 @@
 //! `base`: every page stays as the kernel made it.
 
 use crate::action::Action;
+use crate::failures::FailureMemory;
 use crate::observation::Observation;
 
 use super::Policy;
@@ -25,7 +26,7 @@ impl Policy for Base {
         INFO.name
     }
 
-    fn decide(&mut self, _observation: &Observation) -> Vec<Action> {
+    fn decide(&mut self, _observation: &Observation, _failures: &FailureMemory) -> Vec<Action> {
         Vec::new()
     }
 }

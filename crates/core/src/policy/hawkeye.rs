@@ -12,6 +12,7 @@
 use std::collections::VecDeque;
 
 use crate::action::{Action, ActionKind, Outcome};
+use crate::failures::FailureMemory;
 use crate::observation::{MemoryObservation, Observation, RegionObservation, RegionRef};
 use crate::page::{PAGES_PER_REGION, PageSize, Region};
 use crate::process::ProcessId;
@@ -283,7 +284,7 @@ impl Policy for HawkEye {
         targets
     }
 
-    fn decide(&mut self, observation: &Observation) -> Vec<Action> {
+    fn decide(&mut self, observation: &Observation, _failures: &FailureMemory) -> Vec<Action> {
         self.update_pressure(&observation.memory);
         self.update_states(observation);
         if self.recovering {
@@ -298,6 +299,10 @@ impl Policy for HawkEye {
         if demoted && let Some(state) = self.states.get_mut(action.target) {
             state.demoted = Demoted::JustNow;
         }
+    }
+
+    fn demotes_to_give_back(&self) -> bool {
+        true
     }
 
     fn settling_intervals(&self) -> usize {

@@ -7,6 +7,7 @@ use std::cmp::Ordering;
 use std::collections::{BTreeMap, BinaryHeap};
 
 use crate::action::{Action, ActionKind};
+use crate::failures::FailureMemory;
 use crate::observation::{Observation, ProcessObservation, RegionRef};
 use crate::page::{PAGES_PER_REGION, Region};
 use crate::process::ProcessId;
@@ -153,7 +154,7 @@ impl Policy for Ingens {
         INFO.name
     }
 
-    fn decide(&mut self, observation: &Observation) -> Vec<Action> {
+    fn decide(&mut self, observation: &Observation, _failures: &FailureMemory) -> Vec<Action> {
         self.learn_use(observation);
         let mut claims: BinaryHeap<Claim> = observation
             .processes

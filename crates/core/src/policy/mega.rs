@@ -17,6 +17,7 @@
 //!   pages count as not mapped where someone had them counted. The policy asks for no such count.
 
 use crate::action::{Action, ActionKind};
+use crate::failures::FailureMemory;
 use crate::observation::{Observation, RegionObservation, RegionRef};
 use crate::page::{PAGES_PER_REGION, PageSize};
 
@@ -208,7 +209,7 @@ impl Policy for Mega {
         INFO.name
     }
 
-    fn decide(&mut self, observation: &Observation) -> Vec<Action> {
+    fn decide(&mut self, observation: &Observation, _failures: &FailureMemory) -> Vec<Action> {
         self.scan(observation);
         let mut actions = Vec::new();
         for process in &observation.processes {

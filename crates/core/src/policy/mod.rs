@@ -20,11 +20,13 @@ pub(crate) use registry::check_parameters;
 pub use registry::{BuildError, DEFAULT_POLICY, PolicyInfo, build, registry};
 
 use crate::action::{Action, Outcome};
+use crate::failures::FailureMemory;
 use crate::observation::{Observation, RegionRef};
+use crate::process::ProcessId;
 
 /// Decides what to promote and what to demote.
 ///
-/// A policy has memory (histories, backoff) but no clock, no I/O and no randomness: the same sequence of
+/// A policy has memory (histories) but no clock, no I/O and no randomness: the same sequence of
 /// calls gives the same decisions. Observations reach it normalised ([`Observation::normalise`]).
 pub trait Policy: Send {
     /// The name it is selected by.
@@ -37,12 +39,25 @@ pub trait Policy: Send {
         Vec::new()
     }
 
-    /// What to do now, most wanted first. The engine performs as much of it as the budgets allow.
-    fn decide(&mut self, observation: &Observation) -> Vec<Action>;
+    /// What to do now, most wanted first and each thing once. The engine performs as much of it as the budgets
+    /// allow; what `failures` holds back it leaves out by itself.
+    fn decide(&mut self, observation: &Observation, failures: &FailureMemory) -> Vec<Action>;
 
     /// What came of an action it asked for. Actions that the budgets cut off are not reported: they were
     /// not tried.
     fn learn(&mut self, _action: &Action, _outcome: Outcome) {}
+
+    /// The blocks that would have to be free, beyond those that its last decision takes, for it to promote also what
+    /// passes all its bars but the one for contiguity: by process. Compaction is to make them.
+    fn blocks_short(&self) -> Vec<(ProcessId, u64)> {
+        Vec::new()
+    }
+
+    /// Whether it demotes to give memory back. Then a demotion that gives back none was in vain, and the engine holds
+    /// back others like it for a while.
+    fn demotes_to_give_back(&self) -> bool {
+        false
+    }
 
     /// Intervals of constant input after which its decisions no longer change (MEGA averages over N).
     fn settling_intervals(&self) -> usize {

@@ -20,8 +20,8 @@ impl<T> Default for Tracked<T> {
     }
 }
 
-impl<T> Tracked<T> {
-    /// Brings the memory up to an observation. `update` gets each observed region with what is
+impl<T: Copy> Tracked<T> {
+    /// Brings the memory up to an observation, in one pass over it: O(regions). `update` gets each observed region with what is
     /// remembered of it, and returns what to remember now, `None` to forget it. Regions and processes
     /// that are no longer observed are forgotten.
     pub(super) fn merge(
@@ -82,14 +82,37 @@ impl<T> Tracked<T> {
     }
 }
 
-fn merge_regions<T>(
+/// Where nothing came or went, which is the rule, what is remembered is updated in place.
+fn merge_regions<T: Copy>(
     process: &ProcessObservation,
-    remembered: Vec<(Region, T)>,
+    mut remembered: Vec<(Region, T)>,
     update: &mut impl FnMut(&ProcessObservation, &RegionObservation, Option<T>) -> Option<T>,
 ) -> Vec<(Region, T)> {
-    let mut before = remembered.into_iter().peekable();
-    let mut after = Vec::with_capacity(process.regions.len());
-    for observed in &process.regions {
+    let mut same = 0;
+    let mut is_to_forget = false;
+    for ((region, value), observed) in remembered.iter_mut().zip(&process.regions) {
+        if *region != observed.region {
+            break;
+        }
+        match update(process, observed, Some(*value)) {
+            Some(new) => *value = new,
+            None => {
+                is_to_forget = true;
+                break;
+            }
+        }
+        same += 1;
+    }
+    let rest = remembered.split_off(same);
+    let mut before = rest.into_iter().peekable();
+    let mut observed = process.regions[same..].iter();
+    if is_to_forget {
+        // This one was asked about, and is to be forgotten.
+        before.next();
+        observed.next();
+    }
+    remembered.reserve_exact(observed.len());
+    for observed in observed {
         while before
             .next_if(|(region, _)| *region < observed.region)
             .is_some()
@@ -98,8 +121,8 @@ fn merge_regions<T>(
             .next_if(|(region, _)| *region == observed.region)
             .map(|(_, value)| value);
         if let Some(new) = update(process, observed, old) {
-            after.push((observed.region, new));
+            remembered.push((observed.region, new));
         }
     }
-    after
+    remembered
 }

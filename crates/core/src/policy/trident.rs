@@ -15,6 +15,7 @@
 //! Where the machine has no giant pages, what is left is a `thp` that promotes whatever it finds.
 
 use crate::action::{Action, ActionKind};
+use crate::failures::FailureMemory;
 use crate::observation::{Observation, RegionObservation, RegionRef};
 use crate::page::{PAGES_PER_REGION, PageSize};
 
@@ -117,7 +118,7 @@ impl Policy for Trident {
         self.name
     }
 
-    fn decide(&mut self, observation: &Observation) -> Vec<Action> {
+    fn decide(&mut self, observation: &Observation, _failures: &FailureMemory) -> Vec<Action> {
         let is_short = is_short(observation, self.high_watermark);
         let mut giant = Vec::new();
         let mut huge = Vec::new();

@@ -2,35 +2,25 @@
 //!
 //! The paper's ablation that shows what the second page size is worth: what no giant page maps is left to base pages.
 //! A giant page is made of huge pages here, so the regions of a span become huge on the way to it. Where the kernel
-//! finds no chunk they are broken up again, and the span is tried anew after a while.
+//! finds no chunk they are broken up again, and stay so for as long as the memory of failures holds the span back.
 //!
 //! What faults do is not a policy's: they have to be kept from making huge pages by the kernel's own settings.
 
-use std::collections::BTreeMap;
-
-use crate::action::{Action, ActionKind, Cause, Outcome};
+use crate::action::{Action, ActionKind};
+use crate::failures::FailureMemory;
 use crate::observation::{Observation, RegionObservation, RegionRef};
 use crate::page::PageSize;
 
-use super::parameters::{ParameterInfo, Values};
+use super::parameters::Values;
 use super::registry::PolicyInfo;
 use super::trident::{self, GIANT_MAPPED, HIGH_WATERMARK};
 use super::{Policy, spans};
-
-const RETRY_INTERVALS: ParameterInfo = ParameterInfo {
-    name: "retry_intervals",
-    summary: "intervals for which a span stays at base pages after no chunk was found for it (the paper names none: a minute at 5 s each)",
-    unit: "intervals",
-    default: 12.0,
-    min: 1.0,
-    max: 1000.0,
-};
 
 pub(super) const INFO: PolicyInfo = PolicyInfo {
     name: "trident-1g-only",
     summary: "an ablation of trident: 1 GiB where the addresses allow and a chunk is found, else base pages",
     source: "Trident (MICRO '21), section 7, figure 11: Trident-1Gonly",
-    parameters: &[GIANT_MAPPED, HIGH_WATERMARK, RETRY_INTERVALS],
+    parameters: &[GIANT_MAPPED, HIGH_WATERMARK],
     for_giant_pages: true,
     sequential_chunks: false,
     ordered: &[],
@@ -40,9 +30,6 @@ pub(super) const INFO: PolicyInfo = PolicyInfo {
 struct Trident1GOnly {
     giant_mapped: f64,
     high_watermark: f64,
-    retry_intervals: u16,
-    /// Spans for which no chunk was found, and the intervals that they are left alone for.
-    without_chunk: BTreeMap<RegionRef, u16>,
 }
 
 impl Trident1GOnly {
@@ -50,18 +37,7 @@ impl Trident1GOnly {
         Trident1GOnly {
             giant_mapped: values.get(&GIANT_MAPPED),
             high_watermark: values.get(&HIGH_WATERMARK),
-            retry_intervals: values.count(&RETRY_INTERVALS),
-            without_chunk: BTreeMap::new(),
         }
-    }
-
-    /// Counts an interval, and forgets the spans that may be tried again.
-    fn begin_interval(&mut self) {
-        self.without_chunk.retain(|_, left| {
-            let waits = *left > 0;
-            *left = left.saturating_sub(1);
-            waits
-        });
     }
 
     /// What to do to these regions of one span, all alike.
@@ -70,8 +46,9 @@ impl Trident1GOnly {
         span: RegionRef,
         regions: &[RegionObservation],
         is_short: bool,
+        is_without_chunk: bool,
     ) -> Vec<Action> {
-        if self.without_chunk.contains_key(&span) {
+        if is_without_chunk {
             return on_regions(ActionKind::Demote, span, regions, |region| {
                 region.page_size == PageSize::Huge
             });
@@ -118,8 +95,7 @@ impl Policy for Trident1GOnly {
         INFO.name
     }
 
-    fn decide(&mut self, observation: &Observation) -> Vec<Action> {
-        self.begin_interval();
+    fn decide(&mut self, observation: &Observation, failures: &FailureMemory) -> Vec<Action> {
         if !observation.giant_pages {
             return Vec::new();
         }
@@ -128,18 +104,12 @@ impl Policy for Trident1GOnly {
         for process in &observation.processes {
             for (span, regions) in spans::by_span(process) {
                 let span = spans::target(process.process, span);
-                actions.extend(self.decide_span(span, regions, is_short));
+                let is_without_chunk = failures.lacks_a_chunk(span);
+                actions.extend(self.decide_span(span, regions, is_short, is_without_chunk));
             }
         }
         // What is whole comes first: giant pages before the huge ones that others need.
         actions.sort_by_key(|action| action.kind != ActionKind::PromoteGiant);
         actions
-    }
-
-    fn learn(&mut self, action: &Action, outcome: Outcome) {
-        if (action.kind, outcome) == (ActionKind::PromoteGiant, Outcome::Failed(Cause::NoMemory)) {
-            self.without_chunk
-                .insert(action.target, self.retry_intervals);
-        }
     }
 }

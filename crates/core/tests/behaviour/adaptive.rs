@@ -2,7 +2,8 @@
 
 use mega_core::engine::would;
 use mega_core::{
-    Action, HUGE_PAGE_SIZE, MemoryObservation, Observation, Outcome, Policy, RegionObservation,
+    Action, FailureMemory, HUGE_PAGE_SIZE, MemoryObservation, Observation, Outcome, Policy,
+    RegionObservation,
 };
 
 use crate::observations::{
@@ -191,7 +192,7 @@ fn a_huge_page_that_its_program_breaks_up_is_replaced_ever_more_rarely() {
     let observed = seen(regions(4, 512, 512));
     let mut promotions = Vec::new();
     for interval in 0..100 {
-        let decided = adaptive.decide(&observed);
+        let decided = adaptive.decide(&observed, &FailureMemory::default());
         if !decided.is_empty() {
             promotions.push(interval);
         }
@@ -209,7 +210,10 @@ fn a_huge_page_that_its_program_breaks_up_is_replaced_ever_more_rarely() {
 #[test]
 fn memory_touched_once_is_not_promoted() {
     let mut adaptive = adaptive();
-    assert_eq!(adaptive.decide(&seen(regions(100, 512, 512))), []);
+    assert_eq!(
+        adaptive.decide(&seen(regions(100, 512, 512)), &FailureMemory::default()),
+        []
+    );
     assert_eq!(decides(&mut *adaptive, &seen(regions(100, 512, 0)), 20), []);
 }
 
@@ -218,8 +222,11 @@ fn memory_in_use_is_promoted_at_the_first_whole_interval() {
     let mut adaptive = adaptive();
     let mut first = seen(regions(100, 512, 0));
     first.processes[0].accesses_known = false;
-    assert_eq!(adaptive.decide(&first), []);
-    assert_eq!(adaptive.decide(&seen(regions(100, 512, 512))), all(100));
+    assert_eq!(adaptive.decide(&first, &FailureMemory::default()), []);
+    assert_eq!(
+        adaptive.decide(&seen(regions(100, 512, 512)), &FailureMemory::default()),
+        all(100)
+    );
 }
 
 #[test]
@@ -232,12 +239,16 @@ fn short_lived_memory_is_left_alone() {
     );
     let looks = [seen(low), seen(high), seen(regions(1000, 512, 512))];
     for look in looks.iter().cycle().take(30) {
-        assert_eq!(adaptive.decide(look), []);
+        assert_eq!(adaptive.decide(look, &FailureMemory::default()), []);
     }
     // Once it stops freeing, it is served, after a few intervals more than another.
     let steady = &looks[2];
     let waited = (0..20)
-        .take_while(|_| adaptive.decide(steady).is_empty())
+        .take_while(|_| {
+            adaptive
+                .decide(steady, &FailureMemory::default())
+                .is_empty()
+        })
         .count();
     assert!((1..10).contains(&waited), "{waited} intervals");
 }
@@ -288,7 +299,7 @@ fn step(adaptive: &mut dyn Policy, truth: &Observation) -> Vec<Action> {
             region.zero_filled = region.zero_filled.filter(|_| inspected.iter().any(wanted));
         }
     }
-    adaptive.decide(&observed)
+    adaptive.decide(&observed, &FailureMemory::default())
 }
 
 #[test]
@@ -355,32 +366,6 @@ fn no_more_is_demoted_than_the_shortage_asks_for() {
 }
 
 #[test]
-fn where_demoting_gives_nothing_back_it_is_given_up() {
-    let truth = observation(
-        available(5),
-        &[(
-            1,
-            (0..100)
-                .map(|index| huge(index, false, Some(512)))
-                .collect(),
-        )],
-    );
-    let mut adaptive = adaptive();
-    for _ in 0..5 {
-        step(&mut *adaptive, &truth);
-    }
-    for index in 0..3 {
-        let nothing = Outcome::Done {
-            resident_before: 2 << 20,
-            resident_after: 2 << 20,
-        };
-        adaptive.learn(&demote(1, index), nothing);
-    }
-    assert_eq!(adaptive.inspect(&truth), []);
-    assert_eq!(step(&mut *adaptive, &truth), []);
-}
-
-#[test]
 fn what_was_demoted_comes_back_only_without_pressure_and_when_well_used() {
     let demoted = || {
         let mut adaptive = adaptive();
@@ -422,7 +407,7 @@ fn where_accesses_are_never_known_old_memory_mapped_whole_is_promoted() {
     blind.processes[0].accesses_known = false;
     let mut adaptive = adaptive();
     assert_eq!(decides(&mut *adaptive, &blind, 2), []);
-    assert_eq!(adaptive.decide(&blind), all(100));
+    assert_eq!(adaptive.decide(&blind, &FailureMemory::default()), all(100));
     let mut sparse = seen(regions(100, 64, 0));
     sparse.processes[0].accesses_known = false;
     assert_eq!(decides(&mut *policy("adaptive", &[]), &sparse, 50), []);

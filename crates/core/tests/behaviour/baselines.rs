@@ -1,6 +1,6 @@
 //! `base`, `ingens` and `hawkeye`.
 
-use mega_core::{MemoryObservation, Outcome, RegionObservation};
+use mega_core::{FailureMemory, MemoryObservation, Outcome, RegionObservation};
 
 use crate::observations::{
     GIB, base, decides, demote, huge, observation, policy, promote, seen, target,
@@ -35,7 +35,7 @@ fn ingens_promotes_from_461_base_pages_whether_used_or_not() {
         huge(3, false, Some(512)),
     ];
     assert_eq!(
-        ingens.decide(&seen(regions)),
+        ingens.decide(&seen(regions), &FailureMemory::default()),
         [promote(1, 0), promote(1, 2)]
     );
 }
@@ -50,7 +50,10 @@ fn ingens_serves_the_process_with_fewer_huge_pages_first() {
         base(2, 512, 512),
         base(3, 512, 512),
     ];
-    let decided = ingens.decide(&observation(in_use(50), &[(1, rich), (2, poor)]));
+    let decided = ingens.decide(
+        &observation(in_use(50), &[(1, rich), (2, poor)]),
+        &FailureMemory::default(),
+    );
     let expected = [
         promote(2, 0),
         promote(2, 1),
@@ -65,10 +68,10 @@ fn ingens_serves_the_process_with_fewer_huge_pages_first() {
 fn ingens_weighs_huge_pages_that_are_not_used_more() {
     let holding = |used| vec![base(0, 512, 512), huge(1, used, None), huge(2, used, None)];
     let mut ingens = policy("ingens", &[]);
-    let decided = ingens.decide(&observation(
-        in_use(50),
-        &[(1, holding(false)), (2, holding(true))],
-    ));
+    let decided = ingens.decide(
+        &observation(in_use(50), &[(1, holding(false)), (2, holding(true))]),
+        &FailureMemory::default(),
+    );
     assert_eq!(decided, [promote(2, 0), promote(1, 0)]);
 }
 
@@ -107,7 +110,7 @@ fn step(
             .any(|target| target.region == region.region);
         region.zero_filled = region.zero_filled.filter(|_| named);
     }
-    hawkeye.decide(&observed)
+    hawkeye.decide(&observed, &FailureMemory::default())
 }
 
 #[test]

@@ -3,11 +3,10 @@
 use std::time::Duration;
 
 use mega_core::engine::{Budgets, Engine, StepReport};
-use mega_core::{
-    ActionKind, Cause, HUGE_PAGE_SIZE, Machine, Observation, Outcome, Policy, RegionRef,
-};
+use mega_core::{Cause, HUGE_PAGE_SIZE, Machine, Outcome, RegionRef};
 
 use crate::observations::{policy, target};
+use crate::stubborn::Stubborn;
 use crate::tiny_machine::{Costs, TinyMachine, Truth};
 
 const INTERVAL: Duration = Duration::from_secs(5);
@@ -190,6 +189,34 @@ fn neighbours_go_to_the_machine_together() {
     );
 }
 
+/// How much of its memory a region uses, scattered over a heap: the hottest are nowhere in particular.
+fn scattered(index: u64) -> u16 {
+    u16::try_from(33 + index * 7919 % 480).unwrap()
+}
+
+#[test]
+fn the_hottest_regions_of_a_contiguous_heap_come_first() {
+    let heap = (0..1000).map(|index| (target(1, index), Truth::base(512, scattered(index))));
+    let mut machine = TinyMachine::new(heap);
+    let budgets = Budgets {
+        copy_bytes_per_second: 2 * HUGE_PAGE_SIZE,
+        ..Budgets::default()
+    };
+    let mut engine = engine("adaptive", budgets);
+    run(&mut engine, &mut machine, 4);
+    let is_huge = |huge| move |truth: &&Truth| truth.huge == huge;
+    let used = |truth: &Truth| truth.used;
+    let promoted = machine.regions.values().filter(is_huge(true)).map(used);
+    let left = machine.regions.values().filter(is_huge(false)).map(used);
+    assert_eq!(promoted.clone().count(), 30, "10 in each interval of 5 s");
+    // `adaptive` ranks in steps of 32 base pages.
+    let (coldest, hottest) = (promoted.min().unwrap(), left.max().unwrap());
+    assert!(
+        coldest / 32 >= hottest / 32,
+        "promoted {coldest}, left {hottest}"
+    );
+}
+
 #[test]
 fn what_turns_out_cheaper_than_thought_is_done_in_one_step() {
     // 2000 promotions of 0.4 ms fit 1.25 s of CPU; 5 ms, as thought at first, would allow 250.
@@ -252,6 +279,30 @@ fn under_pressure_zero_filled_huge_pages_are_found_and_given_back() {
 }
 
 #[test]
+fn shared_memory_that_gives_nothing_back_costs_few_huge_pages_and_stops_nobody_else() {
+    // The first process's memory is all zeros too, and would be the first choice.
+    let pages =
+        |pid, filled| (0..200).map(move |index| (target(pid, index), Truth::huge(filled, 0)));
+    let mut machine = TinyMachine::new(pages(1, 0).chain(pages(2, 100)));
+    machine.shared.insert(target(1, 0).process);
+    machine.total = 2 << 30;
+    machine.others = machine.available() - (60 << 20);
+    for name in ["adaptive", "hawkeye"] {
+        let mut machine = machine.clone();
+        let mut engine = engine(name, Budgets::default());
+        run(&mut engine, &mut machine, 30);
+        let demoted = |pid| 200 - machine.huge_pages(pid);
+        assert!((1..40).contains(&demoted(1)), "{name}: {}", demoted(1));
+        assert!(demoted(2) > 40, "{name}: {}", demoted(2));
+        // Once it gives back, it is found out in time.
+        machine.shared.clear();
+        machine.others += machine.available() - (60 << 20);
+        run(&mut engine, &mut machine, 100);
+        assert!(200 - machine.huge_pages(1) > 60, "{name}");
+    }
+}
+
+#[test]
 fn two_runs_of_the_same_are_the_same() {
     let history = || {
         let mixed = (0..400).map(|index| {
@@ -268,23 +319,6 @@ fn two_runs_of_the_same_are_the_same() {
         (machine.log, reports)
     };
     assert_eq!(history(), history());
-}
-
-/// Asks for the same promotions whatever it sees.
-struct Stubborn(Vec<RegionRef>);
-
-impl Policy for Stubborn {
-    fn name(&self) -> &'static str {
-        "stubborn"
-    }
-
-    fn decide(&mut self, _observation: &Observation) -> Vec<mega_core::Action> {
-        let promote = |target: &RegionRef| mega_core::Action {
-            kind: ActionKind::Promote,
-            target: *target,
-        };
-        self.0.iter().map(promote).collect()
-    }
 }
 
 #[test]

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use mega_core::engine::{Budgets, Engine, would};
 use mega_core::{
-    ActionKind, Cause, GIANT_PAGE_SIZE, HUGE_PAGE_SIZE, MemoryObservation, Observation, Outcome,
-    Policy, RegionObservation,
+    ActionKind, Cause, FailureMemory, GIANT_PAGE_SIZE, HUGE_PAGE_SIZE, MemoryObservation,
+    Observation, Outcome, Policy, RegionObservation,
 };
 
 use crate::observations::{
@@ -39,7 +39,7 @@ fn a_working_set_beyond_the_tlb_gets_giant_pages_once_it_is_known_to_be_hot() {
     let mut policy = adaptive();
     assert_eq!(decides(&mut *policy, &observed, SETTLED - 1), []);
     assert_eq!(
-        policy.decide(&observed),
+        policy.decide(&observed, &FailureMemory::default()),
         (0..4).map(promote_giant).collect::<Vec<_>>()
     );
     // 1536 huge pages fit the TLB.
@@ -106,13 +106,13 @@ fn a_cold_giant_page_is_broken_up_before_what_is_in_it() {
         [],
         "to look into a part would mark all of it accessed"
     );
-    let decided = policy.decide(&giants(false));
+    let decided = policy.decide(&giants(false), &FailureMemory::default());
     assert_eq!(decided, [of_span(ActionKind::DemoteGiant, 1, 0)]);
     policy.learn(&decided[0], Outcome::Remapped { copied: 0 });
 
     let apart = with((0..512).map(|index| huge(index, false, None)).collect());
     assert_eq!(policy.inspect(&apart).len(), 0, "not yet known to be apart");
-    assert_eq!(policy.decide(&apart), []);
+    assert_eq!(policy.decide(&apart, &FailureMemory::default()), []);
     assert_eq!(policy.inspect(&apart).len(), 512, "still known to be cold");
     let bloated = |index| (index == 3 || index == 40).then_some(400);
     let counted = with(
@@ -120,7 +120,10 @@ fn a_cold_giant_page_is_broken_up_before_what_is_in_it() {
             .map(|index| huge(index, false, bloated(index)))
             .collect(),
     );
-    assert_eq!(policy.decide(&counted), [demote(1, 3), demote(1, 40)]);
+    assert_eq!(
+        policy.decide(&counted, &FailureMemory::default()),
+        [demote(1, 3), demote(1, 40)]
+    );
 }
 
 #[test]
@@ -139,20 +142,27 @@ fn a_cold_giant_page_is_searched_once_before_it_is_broken_up() {
         let mut policy = adaptive();
         assert_eq!(decides(&mut *policy, &giants(false), SETTLED), [search]);
         assert_eq!(
-            policy.decide(&giants(false)),
+            policy.decide(&giants(false), &FailureMemory::default()),
             [search],
             "again while nobody says what came of it"
         );
         policy.learn(&search, outcome);
-        assert_eq!(policy.decide(&giants(false)), [break_up]);
+        assert_eq!(
+            policy.decide(&giants(false), &FailureMemory::default()),
+            [break_up]
+        );
         // In use again it may have been written to since.
-        policy.decide(&giants(true));
+        policy.decide(&giants(true), &FailureMemory::default());
         assert_eq!(decides(&mut *policy, &giants(false), SETTLED), [search]);
     }
     let mut policy = adaptive();
     assert_eq!(decides(&mut *policy, &giants(false), SETTLED), [search]);
     policy.learn(&search, Outcome::NotTried);
-    assert_eq!(policy.decide(&giants(false)), [search], "a dry run");
+    assert_eq!(
+        policy.decide(&giants(false), &FailureMemory::default()),
+        [search],
+        "a dry run"
+    );
 }
 
 #[test]
@@ -184,10 +194,13 @@ fn a_giant_page_that_the_kernel_breaks_up_is_made_again_ever_more_rarely() {
     }
     let mut made = Vec::new();
     for interval in 0..80 {
-        if adaptive.decide(&apart).contains(&promote_giant(0)) {
+        if adaptive
+            .decide(&apart, &FailureMemory::default())
+            .contains(&promote_giant(0))
+        {
             made.push(interval);
             adaptive.learn(&promote_giant(0), Outcome::Remapped { copied: 0 });
-            adaptive.decide(&together);
+            adaptive.decide(&together, &FailureMemory::default());
         }
     }
     let waits: Vec<_> = made.windows(2).map(|pair| pair[1] - pair[0]).collect();

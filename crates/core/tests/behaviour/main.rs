@@ -10,6 +10,8 @@ mod giant;
 mod mega;
 mod observations;
 mod properties;
+mod stubborn;
 mod tiny_machine;
 mod trident;
 mod trident_1g_only;
+mod unmet;

@@ -1,6 +1,6 @@
 //! The paper's policy at the exact edges of the paper's thresholds (MEGA, sections 3.1 to 3.3).
 
-use mega_core::Observation;
+use mega_core::{FailureMemory, Observation};
 
 use crate::observations::{base, decides, demote, huge, policy, promote, seen};
 
@@ -11,7 +11,7 @@ fn after(scans: &[mega_core::RegionObservation]) -> Vec<mega_core::Action> {
     let mut mega = policy("mega", &[]);
     scans
         .iter()
-        .map(|region| mega.decide(&seen(vec![*region])))
+        .map(|region| mega.decide(&seen(vec![*region]), &FailureMemory::default()))
         .last()
         .unwrap_or_default()
 }
@@ -85,8 +85,14 @@ fn between_the_tracking_thresholds_only_what_was_tracked_stays_so() {
         ],
     );
     // 200 base pages are mapped in both, 512 were once mapped in the first.
-    mega.decide(&seen(vec![base(0, 512, 512), base(1, 200, 200)]));
-    let last = mega.decide(&seen(vec![base(0, 200, 200), base(1, 200, 200)]));
+    mega.decide(
+        &seen(vec![base(0, 512, 512), base(1, 200, 200)]),
+        &FailureMemory::default(),
+    );
+    let last = mega.decide(
+        &seen(vec![base(0, 200, 200), base(1, 200, 200)]),
+        &FailureMemory::default(),
+    );
     assert_eq!(last, [promote(1, 0)]);
 }
 
@@ -99,7 +105,7 @@ fn a_huge_page_is_demoted_below_a_quarter_utilization() {
     scans[2] = huge(0, true, None);
     assert_eq!(after(&scans), [], "3 of 10 scans");
     let mut exactly = policy("mega", &[("scans", 4.0)]);
-    exactly.decide(&seen(vec![huge(0, true, None)]));
+    exactly.decide(&seen(vec![huge(0, true, None)]), &FailureMemory::default());
     assert_eq!(
         decides(&mut *exactly, &seen(vec![huge(0, false, None)]), 3),
         [],
@@ -133,7 +139,10 @@ fn a_region_that_loses_its_tracking_does_not_end_the_scan_as_in_the_pseudo_code(
     let mut mega = policy("mega", &[]);
     let before = seen(vec![base(0, 512, 512), base(1, 512, 512)]);
     decides(&mut *mega, &before, N - 1);
-    let last = mega.decide(&seen(vec![base(0, 100, 100), base(1, 512, 512)]));
+    let last = mega.decide(
+        &seen(vec![base(0, 100, 100), base(1, 512, 512)]),
+        &FailureMemory::default(),
+    );
     assert_eq!(last, [promote(1, 1)]);
 }
 
@@ -143,10 +152,13 @@ fn an_interval_whose_accesses_are_not_known_is_no_scan() {
     let known = seen(vec![base(0, 512, 512)]);
     let mut unknown: Observation = seen(vec![base(0, 512, 0)]);
     unknown.processes[0].accesses_known = false;
-    mega.decide(&unknown);
+    mega.decide(&unknown, &FailureMemory::default());
     assert_eq!(decides(&mut *mega, &known, N - 1), []);
-    assert_eq!(mega.decide(&unknown), []);
-    assert_eq!(mega.decide(&known), [promote(1, 0)]);
+    assert_eq!(mega.decide(&unknown, &FailureMemory::default()), []);
+    assert_eq!(
+        mega.decide(&known, &FailureMemory::default()),
+        [promote(1, 0)]
+    );
 }
 
 #[test]
@@ -158,7 +170,10 @@ fn a_region_just_promoted_is_judged_anew() {
     );
     let idle = seen(vec![huge(0, false, None)]);
     assert_eq!(decides(&mut *mega, &idle, N - 1), []);
-    assert_eq!(mega.decide(&idle), [demote(1, 0)]);
+    assert_eq!(
+        mega.decide(&idle, &FailureMemory::default()),
+        [demote(1, 0)]
+    );
 }
 
 #[test]
@@ -181,5 +196,8 @@ fn every_threshold_is_a_parameter() {
         base(2, 63, 63),
         huge(3, false, None),
     ];
-    assert_eq!(mega.decide(&seen(regions)), [promote(1, 0), demote(1, 3)]);
+    assert_eq!(
+        mega.decide(&seen(regions), &FailureMemory::default()),
+        [promote(1, 0), demote(1, 3)]
+    );
 }

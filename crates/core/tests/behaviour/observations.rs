@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use mega_core::policy::{Parameters, build};
 use mega_core::{
-    Action, ActionKind, MemoryObservation, Observation, PageSize, Policy, ProcessId,
+    Action, ActionKind, FailureMemory, MemoryObservation, Observation, PageSize, Policy, ProcessId,
     ProcessObservation, Region, RegionObservation, RegionRef,
 };
 
@@ -121,7 +121,7 @@ pub(crate) fn decides(
     times: usize,
 ) -> Vec<Action> {
     (0..times)
-        .map(|_| policy.decide(observation))
+        .map(|_| policy.decide(observation, &FailureMemory::default()))
         .last()
         .unwrap_or_default()
 }

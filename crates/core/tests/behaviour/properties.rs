@@ -6,13 +6,15 @@ use std::time::Duration;
 use mega_core::engine::{Budgets, Engine, would};
 use mega_core::policy::{Parameters, build, registry};
 use mega_core::{
-    ActionKind, Cause, GIANT_PAGE_SIZE, HUGE_PAGE_SIZE, Machine, MemoryObservation, Observation,
-    Outcome, PageSize, ProcessObservation, RegionObservation, RegionRef, Span,
+    ActionKind, Cause, CgroupMemory, FailureMemory, GIANT_PAGE_SIZE, HUGE_PAGE_SIZE, Machine,
+    MemoryObservation, NodeMemory, Observation, Outcome, PageSize, ProcessObservation,
+    RegionObservation, RegionRef, Span,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
 
 use crate::observations::{process, region, target};
+use crate::stubborn::Stubborn;
 use crate::tiny_machine::{Costs, TinyMachine, Truth};
 
 fn truth() -> impl Strategy<Value = Truth> {
@@ -108,24 +110,48 @@ fn nonsense() -> impl Strategy<Value = Observation> {
                 swapped,
             },
         );
-    let any_process = (0..4_u32, vec(any_region, 0..40), any::<bool>()).prop_map(
-        |(pid, regions, accesses_known)| ProcessObservation {
-            process: process(pid),
-            regions,
-            accesses_known,
-            node: None,
-            cgroup: None,
-        },
+    let any_cgroup = prop::option::of(
+        (any::<u64>(), any::<u64>())
+            .prop_map(|(limit, available)| CgroupMemory { limit, available }),
     );
-    let any_memory = (any::<u64>(), any::<u64>(), any::<u64>(), any::<u64>()).prop_map(
-        |(total, available, free, contiguity)| MemoryObservation {
-            total,
-            available,
+    let any_node =
+        (0..3_u32, any::<u64>(), any::<u64>()).prop_map(|(node, free, contiguity)| NodeMemory {
+            node,
             free,
             contiguity,
-            nodes: Vec::new(),
-        },
-    );
+        });
+    let any_process = (
+        0..4_u32,
+        vec(any_region, 0..40),
+        any::<bool>(),
+        prop::option::of(0..4_u32),
+        any_cgroup,
+    )
+        .prop_map(
+            |(pid, regions, accesses_known, node, cgroup)| ProcessObservation {
+                process: process(pid),
+                regions,
+                accesses_known,
+                node,
+                cgroup,
+            },
+        );
+    let any_memory = (
+        any::<u64>(),
+        any::<u64>(),
+        any::<u64>(),
+        any::<u64>(),
+        vec(any_node, 0..4),
+    )
+        .prop_map(
+            |(total, available, free, contiguity, nodes)| MemoryObservation {
+                total,
+                available,
+                free,
+                contiguity,
+                nodes,
+            },
+        );
     (
         vec(any_process, 0..6),
         any_memory,
@@ -300,7 +326,7 @@ proptest! {
         let mut policy = build(name, &Parameters::new()).unwrap();
         for observation in seen {
             let observation = Observation { giant_pages: false, ..observation };
-            let asks = policy.decide(&observation).iter().any(|action| action.kind == ActionKind::PromoteGiant);
+            let asks = policy.decide(&observation, &FailureMemory::default()).iter().any(|action| action.kind == ActionKind::PromoteGiant);
             prop_assert!(!asks);
         }
     }
@@ -311,7 +337,7 @@ proptest! {
     fn only_where_it_can_the_machine_is_asked_to_give_back(name in any_policy(), seen in vec(nonsense(), 1..6)) {
         let mut policy = build(name, &Parameters::new()).unwrap();
         for observation in seen {
-            for action in policy.decide(&observation) {
+            for action in policy.decide(&observation, &FailureMemory::default()) {
                 if action.kind == ActionKind::FreeZero {
                     prop_assert!(observation.free_zero);
                     prop_assert_eq!(Span::of(action.target.region).first_region(), action.target.region);
@@ -366,6 +392,35 @@ proptest! {
         }
     }
 
+    /// Whatever a budget cuts off, it is what the policy wanted least: what is promoted is a beginning of its order, down to
+    /// the size of a batch within which neighbours share a call.
+    #[test]
+    fn budgets_cut_by_rank(
+        order in Just((0..200_u64).collect::<Vec<_>>()).prop_shuffle(),
+        budgets in budgets(),
+        act in 0.0..0.05_f64,
+        steps in 1..20_usize,
+    ) {
+        let mut machine = TinyMachine::new((0..200).map(|index| (target(1, index), Truth::base(512, 512))));
+        machine.costs = Costs { observe: 1e-4, inspect: 0.0, act };
+        let wanted: Vec<_> = order.iter().map(|index| target(1, *index)).collect();
+        let mut engine = Engine::new(Box::new(Stubborn(wanted.clone())), budgets, Duration::from_secs(1));
+        for _ in 0..steps {
+            let report = engine.step(&mut machine).unwrap();
+            machine.clock += report.next_interval;
+        }
+        let promoted = machine.huge_pages(1);
+        prop_assert!(wanted[..promoted].iter().all(|target| machine.regions[target].huge));
+        let ranks = machine.batches.iter().map(|batch| {
+            let rank = |action: &mega_core::Action| wanted.iter().position(|target| *target == action.target).unwrap();
+            batch.iter().map(rank).collect::<Vec<_>>()
+        });
+        for pair in ranks.collect::<Vec<_>>().windows(2) {
+            let (worst, best) = (pair[0].iter().max().unwrap(), pair[1].iter().min().unwrap());
+            prop_assert!(worst < best || *best == 0, "{pair:?}");
+        }
+    }
+
     /// Every process that could use promotions gets its part.
     #[test]
     fn no_process_starves(name in prop::sample::select(vec!["adaptive", "ingens", "hawkeye", "mega"]),
@@ -398,7 +453,7 @@ proptest! {
             seen.iter().map(|observation| {
                 let mut observation = observation.clone();
                 observation.normalise();
-                (policy.inspect(&observation), policy.decide(&observation))
+                (policy.inspect(&observation), policy.decide(&observation, &FailureMemory::default()))
             }).collect::<Vec<_>>()
         };
         prop_assert_eq!(decisions(), decisions());
@@ -411,7 +466,7 @@ proptest! {
             let _ = would(build(name, &Parameters::new()).unwrap(), observation);
             let mut policy = build(name, &Parameters::new()).unwrap();
             for _ in 0..3 {
-                let _ = (policy.inspect(observation), policy.decide(observation));
+                let _ = (policy.inspect(observation), policy.decide(observation, &FailureMemory::default()));
             }
         }
         let mut machine = Liar { reports, answers, steps: 0 };

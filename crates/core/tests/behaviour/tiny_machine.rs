@@ -6,9 +6,9 @@ use std::convert::Infallible;
 use std::time::Duration;
 
 use mega_core::{
-    Action, ActionKind, BASE_PAGE_SIZE, Cause, GIANT_PAGE_SIZE, HUGE_PAGE_SIZE, Machine,
-    MemoryObservation, Observation, Outcome, PAGES_PER_REGION, PageSize, ProcessObservation,
-    Region, RegionObservation, RegionRef, Span,
+    Action, ActionKind, BASE_PAGE_SIZE, Cause, CgroupMemory, GIANT_PAGE_SIZE, HUGE_PAGE_SIZE,
+    Machine, MemoryObservation, NodeMemory, Observation, Outcome, PAGES_PER_REGION, PageSize,
+    ProcessId, ProcessObservation, Region, RegionObservation, RegionRef, Span,
 };
 
 /// What is true of a region.
@@ -51,7 +51,7 @@ pub(crate) struct Costs {
     pub(crate) act: f64,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct TinyMachine {
     pub(crate) regions: BTreeMap<RegionRef, Truth>,
     pub(crate) total: u64,
@@ -70,6 +70,15 @@ pub(crate) struct TinyMachine {
     pub(crate) giant_copies: u64,
     pub(crate) costs: Costs,
     pub(crate) failures: BTreeMap<RegionRef, Cause>,
+    /// Base pages of regions that are swapped out.
+    pub(crate) swapped: BTreeMap<RegionRef, u16>,
+    /// The nodes, where they are told apart, and the one that each process allocates on.
+    pub(crate) nodes: Vec<NodeMemory>,
+    pub(crate) node_of: BTreeMap<u32, u32>,
+    /// The processes that share a memory cgroup, and its limit in bytes.
+    pub(crate) cgroup: Option<(Vec<u32>, u64)>,
+    /// Processes whose memory is shared: a demotion unmaps it, and all of it comes back by base pages.
+    pub(crate) shared: BTreeSet<ProcessId>,
     pub(crate) dry_run: bool,
     /// Outcomes left out of every answer.
     pub(crate) swallowed: usize,
@@ -100,6 +109,11 @@ impl TinyMachine {
                 act: 1e-3,
             },
             failures: BTreeMap::new(),
+            swapped: BTreeMap::new(),
+            nodes: Vec::new(),
+            node_of: BTreeMap::new(),
+            cgroup: None,
+            shared: BTreeSet::new(),
             dry_run: false,
             swallowed: 0,
             log: Vec::new(),
@@ -122,6 +136,21 @@ impl TinyMachine {
             .sum();
         self.total
             .saturating_sub(self.others + resident * BASE_PAGE_SIZE)
+    }
+
+    fn cgroup_of(&self, pid: u32) -> Option<CgroupMemory> {
+        let (members, limit) = self.cgroup.as_ref()?;
+        let of_members = |target: &RegionRef| members.contains(&target.process.pid);
+        let resident: u64 = self
+            .regions
+            .iter()
+            .filter(|(target, _)| of_members(target))
+            .map(|(_, truth)| u64::from(truth.resident) * BASE_PAGE_SIZE)
+            .sum();
+        members.contains(&pid).then_some(CgroupMemory {
+            limit: *limit,
+            available: limit.saturating_sub(resident),
+        })
     }
 
     fn perform(&mut self, action: &Action) -> Outcome {
@@ -165,9 +194,14 @@ impl TinyMachine {
                 };
             }
             (false, true) => {
+                let is_shared = self.shared.contains(&action.target.process);
                 *truth = Truth {
                     huge: false,
-                    resident: truth.filled,
+                    resident: if is_shared {
+                        truth.resident
+                    } else {
+                        truth.filled
+                    },
                     ..*truth
                 };
             }
@@ -276,8 +310,8 @@ impl Machine for TinyMachine {
                     process: target.process,
                     regions,
                     accesses_known: true,
-                    node: None,
-                    cgroup: None,
+                    node: self.node_of.get(&target.process.pid).copied(),
+                    cgroup: self.cgroup_of(target.process.pid),
                 });
             }
             let accessed = match (truth.huge, truth.used) {
@@ -298,7 +332,7 @@ impl Machine for TinyMachine {
                 accessed,
                 page_size,
                 zero_filled: None,
-                swapped: 0,
+                swapped: self.swapped.get(target).copied().unwrap_or(0),
             };
             if let Some(process) = processes.last_mut() {
                 process.regions.push(region);
@@ -311,7 +345,7 @@ impl Machine for TinyMachine {
             available,
             free: available,
             contiguity,
-            nodes: Vec::new(),
+            nodes: self.nodes.clone(),
         };
         Ok(Observation {
             interval: Duration::from_secs(5),

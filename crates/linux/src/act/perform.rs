@@ -196,12 +196,7 @@ impl<'a> Work<'a> {
     ) {
         match after.get(&region) {
             Some(seen) if seen.is_huge() => self.done(region, seen.resident_bytes()),
-            Some(_) => {
-                if cause == Cause::NotEligible {
-                    self.target.remember_refused(region);
-                }
-                self.fail(region, cause);
-            }
+            Some(_) => self.fail(region, cause),
             None => self.fail(region, Cause::Gone),
         }
     }

@@ -1,7 +1,6 @@
 //! One managed process: where it may be acted on and what was learnt of it; and the same process held, to look at it or
 //! to act on it. Between two observations nothing is held: a manager of ten thousand processes has no file open for any.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::ops::{Deref, DerefMut, Range};
 use std::time::Duration;
 
@@ -36,8 +35,6 @@ pub(crate) struct Target {
     mapped_as: Option<Activity>,
     /// Whether all Accessed bits were cleared after the last scan.
     cleared: bool,
-    /// Regions that the kernel refused to promote, and for how many observations more they are left alone.
-    refused: BTreeMap<Region, u16>,
     rest: Rest,
 }
 
@@ -55,11 +52,6 @@ struct Rest {
 /// Observations after which a process that rests is looked at in any case: others may have changed its page sizes
 /// (reclaim, khugepaged, another mega). At 5 s that is every five minutes.
 const LOOK_ANYWAY: u32 = 64;
-
-/// Observations for which a region that the kernel refused is left alone. Most are so for good (`MADV_NOHUGEPAGE`), but
-/// 6.1 and 6.12 also refuse one of which a fork has left every page write-protected, until it is written to; 6.18 does
-/// not.
-const REFUSED_FOR: u16 = 64;
 
 /// A process held by its pidfd, so that a pid used again is never mistaken for it.
 pub(crate) struct Held {
@@ -95,7 +87,6 @@ impl Target {
             layout: Vec::new(),
             mapped_as: None,
             cleared: false,
-            refused: BTreeMap::new(),
             rest: Rest {
                 // So that many that begin to rest at once are not all looked at in the same observation.
                 observations: process.pid % LOOK_ANYWAY,
@@ -122,7 +113,6 @@ impl Target {
             self.layout.clone_from(&stat.layout);
             self.cleared = false;
             self.turns.forget();
-            self.refused.clear();
             self.mapped_as = None;
         }
         self.resident = stat.resident;
@@ -188,25 +178,6 @@ impl Target {
     /// Whether the Accessed bits just scanned are those of the whole interval.
     pub(crate) fn accesses_known(&self, host: &Host) -> bool {
         self.cleared && host.tracker_kind().knows_accesses()
-    }
-
-    /// Remembers that the kernel refuses to promote `region`.
-    pub(crate) fn remember_refused(&mut self, region: Region) {
-        self.refused.insert(region, REFUSED_FOR);
-    }
-
-    /// Leaves out of `regions`, once in every observation, those that the kernel refused, and forgets refusals of what
-    /// is mapped no more and old ones.
-    pub(crate) fn forget_refused(&mut self, regions: &mut Vec<RegionObservation>) {
-        if self.refused.is_empty() {
-            return;
-        }
-        let mapped: BTreeSet<Region> = regions.iter().map(|region| region.region).collect();
-        self.refused.retain(|region, observations_left| {
-            *observations_left = observations_left.saturating_sub(1);
-            *observations_left > 0 && mapped.contains(region)
-        });
-        regions.retain(|region| !self.refused.contains_key(&region.region));
     }
 }
 

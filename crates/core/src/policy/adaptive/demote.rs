@@ -3,20 +3,25 @@
 use std::cmp::Reverse;
 
 use crate::action::{Action, ActionKind};
-use crate::observation::{MemoryObservation, Observation, RegionRef};
+use crate::failures::FailureMemory;
+use crate::observation::{
+    CgroupMemory, MemoryObservation, Observation, ProcessObservation, RegionRef,
+};
 use crate::page::{BASE_PAGE_SIZE, PageSize, Span};
 use crate::policy::tracked::Tracked;
 
+use super::pressure::Pressure;
 use super::settings::Settings;
 use super::state::State;
 
 /// Huge pages whose zero-filled base pages are worth counting, those idle longest first.
 pub(super) fn worth_inspecting(
     states: &Tracked<State>,
+    pressure: &Pressure,
     observation: &Observation,
 ) -> Vec<RegionRef> {
     let mut targets = Vec::new();
-    for process in &observation.processes {
+    for process in short_processes(pressure, observation) {
         for (region, state) in states.join(process) {
             if region.page_size == PageSize::Huge && state.may_be_inspected() {
                 let target = RegionRef {
@@ -38,10 +43,11 @@ pub(super) fn worth_inspecting(
 pub(super) fn of_giant_pages(
     settings: &Settings,
     states: &Tracked<State>,
+    pressure: &Pressure,
     observation: &Observation,
 ) -> Vec<Action> {
     let mut actions = Vec::new();
-    for process in &observation.processes {
+    for process in short_processes(pressure, observation) {
         for (region, state) in states.join(process) {
             let is_first = Span::of(region.region).first_region() == region.region;
             let is_cold = u16::from(state.idle()) >= settings.cold_intervals;
@@ -68,10 +74,17 @@ pub(super) fn of_giant_pages(
 pub(super) fn demotions(
     settings: &Settings,
     states: &Tracked<State>,
+    pressure: &Pressure,
     observation: &Observation,
+    failures: &FailureMemory,
 ) -> Vec<Action> {
+    let mut shortage = Shortage::new(settings, pressure, &observation.memory);
     let mut bloated = Vec::new();
-    for process in &observation.processes {
+    for process in short_processes(pressure, observation) {
+        let own = process
+            .cgroup
+            .filter(|_| pressure.is_own(process.process))
+            .map(|cgroup| shortage.open(settings, cgroup));
         for (region, state) in states.join(process) {
             let zero_filled = state.zero_filled().unwrap_or(0);
             if region.page_size == PageSize::Huge && zero_filled >= bar(settings, state) {
@@ -79,24 +92,73 @@ pub(super) fn demotions(
                     process: process.process,
                     region: region.region,
                 };
-                bloated.push((Reverse(zero_filled), target));
+                bloated.push((Reverse(zero_filled), target, own));
             }
         }
     }
     bloated.sort_unstable();
-    let mut wanted = bytes_wanted(settings, &observation.memory);
     let mut actions = Vec::new();
-    for (Reverse(zero_filled), target) in bloated {
-        if wanted == 0 {
-            break;
+    for (Reverse(zero_filled), target, own) in bloated {
+        let kind = ActionKind::Demote;
+        let action = Action { kind, target };
+        // What is held back gives nothing now: others have to.
+        if shortage.lasts_for(own) && failures.holds(&action).is_none() {
+            shortage.give_back(own, u64::from(zero_filled) * BASE_PAGE_SIZE);
+            actions.push(action);
         }
-        wanted = wanted.saturating_sub(u64::from(zero_filled) * BASE_PAGE_SIZE);
-        actions.push(Action {
-            kind: ActionKind::Demote,
-            target,
-        });
     }
     actions
+}
+
+/// The processes that are short of memory.
+fn short_processes<'a>(
+    pressure: &Pressure,
+    observation: &'a Observation,
+) -> impl Iterator<Item = &'a ProcessObservation> {
+    let processes = observation.processes.iter();
+    processes.filter(|process| pressure.is_on(process.process))
+}
+
+/// Bytes that must become available: on the machine, and in each cgroup that is short. Processes that see the same limit and
+/// the same room are taken for members of one cgroup.
+struct Shortage {
+    machine: u64,
+    cgroups: Vec<(CgroupMemory, u64)>,
+}
+
+impl Shortage {
+    fn new(settings: &Settings, pressure: &Pressure, memory: &MemoryObservation) -> Self {
+        let machine = if pressure.is_on_machine() {
+            bytes_wanted(settings, memory.total, memory.available)
+        } else {
+            0
+        };
+        Shortage {
+            machine,
+            cgroups: Vec::new(),
+        }
+    }
+
+    fn open(&mut self, settings: &Settings, cgroup: CgroupMemory) -> usize {
+        let known = self.cgroups.iter().position(|(known, _)| *known == cgroup);
+        known.unwrap_or_else(|| {
+            let wanted = bytes_wanted(settings, cgroup.limit, cgroup.available);
+            self.cgroups.push((cgroup, wanted));
+            self.cgroups.len() - 1
+        })
+    }
+
+    /// Whether more has to be given back, by the machine's shortage or that of its own cgroup.
+    fn lasts_for(&self, own: Option<usize>) -> bool {
+        self.machine > 0 || own.is_some_and(|own| self.cgroups[own].1 > 0)
+    }
+
+    fn give_back(&mut self, own: Option<usize>, bytes: u64) {
+        self.machine = self.machine.saturating_sub(bytes);
+        if let Some(own) = own {
+            self.cgroups[own].1 = self.cgroups[own].1.saturating_sub(bytes);
+        }
+    }
 }
 
 /// The zero-filled base pages from which a huge page is demoted. One in use must be nearly all zeros:
@@ -115,7 +177,7 @@ fn bar(settings: &Settings, state: &State) -> u16 {
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss
 )]
-fn bytes_wanted(settings: &Settings, memory: &MemoryObservation) -> u64 {
-    let enough = (memory.total as f64 * settings.pressure_stop).ceil() as u64;
-    enough.saturating_sub(memory.available)
+fn bytes_wanted(settings: &Settings, total: u64, available: u64) -> u64 {
+    let enough = (total as f64 * settings.pressure_stop).ceil() as u64;
+    enough.saturating_sub(available)
 }

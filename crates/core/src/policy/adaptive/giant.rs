@@ -7,22 +7,25 @@ use crate::observation::{Observation, ProcessObservation, RegionObservation, Reg
 use crate::page::{GIANT_PAGE_SIZE, REGIONS_PER_SPAN};
 use crate::policy::spans;
 use crate::policy::tracked::Tracked;
+use crate::process::ProcessId;
 
 use super::settings::Settings;
 use super::state::State;
 
 /// Spans to promote, those with the most huge pages in use first. Only of processes whose working set does
-/// not fit the TLB as it is.
+/// not fit the TLB as it is, and that `may_grow`.
 pub(super) fn promotions(
     settings: &Settings,
     states: &Tracked<State>,
     observation: &Observation,
+    may_grow: impl Fn(ProcessId) -> bool,
 ) -> Vec<Action> {
     if !observation.giant_pages || !has_room(settings, observation) {
         return Vec::new();
     }
     let mut candidates: Vec<(Reverse<usize>, RegionRef)> = Vec::new();
-    for process in &observation.processes {
+    let growing = |process: &&ProcessObservation| may_grow(process.process);
+    for process in observation.processes.iter().filter(growing) {
         let known: Vec<_> = states.join(process).collect();
         let translations: f64 = known.iter().map(|(_, state)| state.translations()).sum();
         if translations > settings.tlb_entries {

@@ -16,6 +16,10 @@
 //! a while and enough of them are in use: that takes up to 511 more translations away and adds no memory, but
 //! may copy all of it (`giant`). The more often the kernel broke such a page up again, the longer it waits.
 //!
+//! Memory is short where the machine has little available, or the memory cgroup of a process has (`pressure`): a container at
+//! its own limit gets its bloat back and does not grow by promotions, whatever the machine has. A region that is swapped out in
+//! part is not promoted.
+//!
 //! A huge page is demoted only while memory is short, and only when its base pages were counted and
 //! enough of them hold nothing but zeros: those are what a demotion gives back (`demote`). Of a giant page
 //! that is cold, the huge pages that hold nothing but zeros are given back first, where the machine can; it is demoted
@@ -27,28 +31,27 @@
 
 mod demote;
 mod giant;
+mod pressure;
 mod promote;
 mod settings;
 mod state;
+mod supply;
 
 use std::collections::BTreeMap;
 
 use crate::action::{Action, ActionKind, Outcome};
-use crate::observation::{Observation, ProcessObservation, RegionRef};
+use crate::failures::FailureMemory;
+use crate::observation::{Observation, RegionRef};
 use crate::page::BASE_PAGE_SIZE;
 use crate::process::ProcessId;
 
 use super::Policy;
-use super::memory::share_available;
 use super::tracked::Tracked;
 
+use pressure::Pressure;
 pub(super) use settings::INFO;
 use settings::Settings;
 use state::State;
-
-/// Demotions in a row that gave nothing back, after which no more are asked for: before 6.12 the kernel
-/// keeps zero-filled base pages when it splits a huge page.
-const FUTILE_DEMOTIONS: u8 = 3;
 
 /// What the last interval weighs in the mean churn when more was freed in it than before.
 const CHURN_RISES: f32 = 0.5;
@@ -62,9 +65,9 @@ struct Adaptive {
     /// Of each process's regions the part that it freed in an interval: a mean that rises fast and
     /// falls slowly.
     churn: BTreeMap<ProcessId, f32>,
-    /// Whether memory is short: from `pressure_start` until `pressure_stop`.
-    pressure: bool,
-    futile_demotions: u8,
+    pressure: Pressure,
+    /// Free blocks that each process lacked at the last decision.
+    blocks_short: Vec<(ProcessId, u64)>,
 }
 
 impl Adaptive {
@@ -73,63 +76,64 @@ impl Adaptive {
             settings,
             states: Tracked::default(),
             churn: BTreeMap::new(),
-            pressure: false,
-            futile_demotions: 0,
+            pressure: Pressure::default(),
+            blocks_short: Vec::new(),
         }
     }
 
-    fn update_pressure(&mut self, observation: &Observation) {
-        let available = share_available(&observation.memory);
-        let limit = if self.pressure {
-            self.settings.pressure_stop
-        } else {
-            self.settings.pressure_start
-        };
-        self.pressure = available < limit;
-    }
-
-    fn update_churn(&mut self, observation: &Observation) {
-        let mut churn = BTreeMap::new();
-        for process in &observation.processes {
-            let before = self.churn.get(&process.process).copied().unwrap_or(0.0);
-            let freed = self.share_freed(process);
-            let weight = if freed > before {
-                CHURN_RISES
-            } else {
-                CHURN_FALLS
-            };
-            churn.insert(process.process, before + (freed - before) * weight);
-        }
-        self.churn = churn;
-    }
-
-    /// The part of a process's remembered regions that it has freed since.
-    #[allow(clippy::cast_precision_loss)]
-    fn share_freed(&self, process: &ProcessObservation) -> f32 {
-        let before = self.states.of(process.process).len();
-        let kept = self
-            .states
-            .join(process)
-            .filter(|(region, state)| state.survives_as(region))
-            .count();
-        if before == 0 {
-            0.0
-        } else {
-            (before - kept) as f32 / before as f32
-        }
-    }
-
+    /// Brings what is remembered up to the observation, in one pass over the regions.
     fn update(&mut self, observation: &Observation) {
-        self.update_pressure(observation);
-        self.update_churn(observation);
+        self.pressure.update(&self.settings, observation);
+        let remembered: Vec<usize> = observation
+            .processes
+            .iter()
+            .map(|process| self.states.of(process.process).len())
+            .collect();
+        let mut kept: Vec<(ProcessId, usize)> = Vec::with_capacity(remembered.len());
         self.states.merge(observation, |process, region, before| {
+            if kept.last().is_none_or(|(id, _)| *id != process.process) {
+                kept.push((process.process, 0));
+            }
+            if let (Some(state), Some((_, kept))) = (before, kept.last_mut()) {
+                *kept += usize::from(state.survives_as(region));
+            }
             Some(State::next(before, region, process.accesses_known))
         });
+        let kept: BTreeMap<ProcessId, usize> = kept.into_iter().collect();
+        let processes = observation.processes.iter().zip(remembered);
+        self.churn = processes
+            .map(|(process, remembered)| {
+                let process = process.process;
+                let kept = kept.get(&process).copied().unwrap_or(0);
+                let before = self.churn_of(process);
+                (process, churn(before, share_freed(remembered, kept)))
+            })
+            .collect();
     }
 
-    fn demoting_pays(&self) -> bool {
-        self.futile_demotions < FUTILE_DEMOTIONS
+    fn churn_of(&self, process: ProcessId) -> f32 {
+        self.churn.get(&process).copied().unwrap_or(0.0)
     }
+}
+
+/// The part of a process's remembered regions that it has freed since.
+#[allow(clippy::cast_precision_loss)]
+fn share_freed(remembered: usize, kept: usize) -> f32 {
+    if remembered == 0 {
+        0.0
+    } else {
+        remembered.saturating_sub(kept) as f32 / remembered as f32
+    }
+}
+
+/// The mean churn after an interval in which that share was freed.
+fn churn(before: f32, freed: f32) -> f32 {
+    let weight = if freed > before {
+        CHURN_RISES
+    } else {
+        CHURN_FALLS
+    };
+    before + (freed - before) * weight
 }
 
 impl Policy for Adaptive {
@@ -138,34 +142,38 @@ impl Policy for Adaptive {
     }
 
     fn inspect(&mut self, observation: &Observation) -> Vec<RegionRef> {
-        self.update_pressure(observation);
-        if self.pressure && self.demoting_pays() {
-            demote::worth_inspecting(&self.states, observation)
-        } else {
-            Vec::new()
-        }
+        self.pressure.update(&self.settings, observation);
+        demote::worth_inspecting(&self.states, &self.pressure, observation)
     }
 
-    fn decide(&mut self, observation: &Observation) -> Vec<Action> {
+    fn decide(&mut self, observation: &Observation, failures: &FailureMemory) -> Vec<Action> {
         self.update(observation);
-        match (self.pressure, self.demoting_pays()) {
-            (false, _) => {
-                let mut actions = giant::promotions(&self.settings, &self.states, observation);
-                actions.extend(promote::promotions(
-                    &self.settings,
-                    &self.states,
-                    &self.churn,
-                    observation,
-                ));
-                actions
-            }
-            (true, true) => {
-                let mut actions = demote::of_giant_pages(&self.settings, &self.states, observation);
-                actions.extend(demote::demotions(&self.settings, &self.states, observation));
-                actions
-            }
-            (true, false) => Vec::new(),
+        let (settings, states, pressure) = (&self.settings, &self.states, &self.pressure);
+        let may_grow = |process| !pressure.is_on(process);
+        let mut actions = Vec::new();
+        if pressure.is_anywhere() {
+            actions = demote::of_giant_pages(settings, states, pressure, observation);
+            actions.extend(demote::demotions(
+                settings,
+                states,
+                pressure,
+                observation,
+                failures,
+            ));
         }
+        self.blocks_short = Vec::new();
+        if !pressure.is_on_machine() {
+            actions.extend(giant::promotions(settings, states, observation, may_grow));
+            let churn = |process| self.churn_of(process);
+            let promotions = promote::promotions(settings, states, observation, may_grow, churn);
+            actions.extend(promotions.actions);
+            self.blocks_short = promotions.blocks_short;
+        }
+        actions
+    }
+
+    fn blocks_short(&self) -> Vec<(ProcessId, u64)> {
+        self.blocks_short.clone()
     }
 
     fn learn(&mut self, action: &Action, outcome: Outcome) {
@@ -199,15 +207,14 @@ impl Policy for Adaptive {
                 if let Some(state) = state {
                     state.demoted();
                 }
-                if resident_before > resident_after {
-                    self.futile_demotions = 0;
-                } else if resident_before > 0 {
-                    self.futile_demotions = self.futile_demotions.saturating_add(1);
-                }
             }
             // Nothing becomes or ceases to be resident by these two; the third is dealt with above.
             ActionKind::PromoteGiant | ActionKind::DemoteGiant | ActionKind::FreeZero => {}
         }
+    }
+
+    fn demotes_to_give_back(&self) -> bool {
+        true
     }
 
     fn settling_intervals(&self) -> usize {

@@ -1,0 +1,71 @@
+//! Where memory is short: on the whole machine, or in the memory cgroup of a process.
+
+use std::collections::BTreeSet;
+
+use crate::observation::{CgroupMemory, Observation, ProcessObservation};
+use crate::policy::memory::share_available;
+use crate::process::ProcessId;
+
+use super::settings::Settings;
+
+/// Whose memory is short: from `pressure_start` until `pressure_stop`. A process is judged by the machine's memory and, where
+/// its cgroup has a limit, by what that leaves: a container at its own limit is short of memory whatever the machine has.
+#[derive(Debug, Default)]
+pub(super) struct Pressure {
+    machine: bool,
+    /// Processes that are short within their own limit.
+    own: BTreeSet<ProcessId>,
+}
+
+impl Pressure {
+    pub(super) fn update(&mut self, settings: &Settings, observation: &Observation) {
+        let is_short = |available: f64, was_short: bool| {
+            available
+                < if was_short {
+                    settings.pressure_stop
+                } else {
+                    settings.pressure_start
+                }
+        };
+        self.machine = is_short(share_available(&observation.memory), self.machine);
+        let of_process = |process: &ProcessObservation| {
+            let available = share_of_limit_available(&process.cgroup?);
+            let was_short = self.own.contains(&process.process);
+            is_short(available, was_short).then_some(process.process)
+        };
+        self.own = observation
+            .processes
+            .iter()
+            .filter_map(of_process)
+            .collect();
+    }
+
+    /// Whether anybody is short of memory.
+    pub(super) fn is_anywhere(&self) -> bool {
+        self.machine || !self.own.is_empty()
+    }
+
+    /// Whether the machine is.
+    pub(super) fn is_on_machine(&self) -> bool {
+        self.machine
+    }
+
+    /// Whether a process is short within its own limit.
+    pub(super) fn is_own(&self, process: ProcessId) -> bool {
+        self.own.contains(&process)
+    }
+
+    /// Whether a process is, for either reason.
+    pub(super) fn is_on(&self, process: ProcessId) -> bool {
+        self.machine || self.is_own(process)
+    }
+}
+
+#[allow(clippy::cast_precision_loss)]
+fn share_of_limit_available(cgroup: &CgroupMemory) -> f64 {
+    if cgroup.limit == 0 {
+        0.0
+    } else {
+        (cgroup.available as f64 / cgroup.limit as f64).min(1.0)
+    }
+}
