@@ -1,9 +1,9 @@
 //! The boundary: every read and every write of kernel state passes [`Kernel`].
 //!
 //! [`LiveKernel`] is the kernel this runs on, [`ReadOnly`] refuses every write (dry run). With the feature `fake` there
-//! is a scripted kernel for tests, `fake::FakeKernel`. The trait is flat and its arguments are plain data, so
-//! that a recorder can wrap it. The only kernel state that does not pass it is the BPF walker's: a loaded
-//! program is a live object of its own ([`crate::observe::tracker`]).
+//! is a scripted kernel for tests, `fake::FakeKernel`. The trait is flat and its arguments are plain data, so that a
+//! recorder can wrap it. Two things do not pass it: the BPF walker, because a loaded program is a live object of its own
+//! ([`crate::observe::tracker`]), and what a tracker does to memory of its own to check itself.
 
 #[cfg(any(test, feature = "fake"))]
 pub mod fake;
@@ -140,8 +140,8 @@ pub enum ThpDisable {
     ExceptAdvised,
 }
 
-/// Reads and writes of kernel state. Errors are the kernel's own error numbers, except that a boundary which
-/// does not write answers writes with [`Refused`].
+/// Reads and writes of kernel state. Errors are the kernel's own error numbers. A boundary that does not write answers
+/// writes with [`Refused`].
 pub trait Kernel: Send + Sync {
     /// The whole content of a file.
     ///
@@ -232,8 +232,8 @@ pub trait Kernel: Send + Sync {
     /// As `prctl`: `EINVAL` where the kernel does not know it; or [`Refused`].
     fn set_thp_disable(&self, setting: ThpDisable) -> io::Result<()>;
 
-    /// Major and minor number of the device of the kernel's own tmpfs, in which shared anonymous memory, memfd
-    /// and System V shared memory lie.
+    /// Major and minor number of the kernel's own tmpfs. Shared anonymous memory, memfd and System V shared memory lie
+    /// there.
     ///
     /// # Errors
     /// As `memfd_create`.

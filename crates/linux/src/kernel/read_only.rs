@@ -28,7 +28,7 @@ impl Refused {
     }
 }
 
-/// Reads pass to the boundary inside, writes are [`Refused`].
+/// Passes reads to the boundary inside, and answers writes with [`Refused`].
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ReadOnly<K>(pub K);
 

@@ -87,7 +87,7 @@ fn scan_blocks(
     result
 }
 
-/// A capacity as the interface has it; what is beyond it is left unused.
+/// A length as the interface has it. Entries beyond are not used.
 fn count(length: usize) -> u32 {
     u32::try_from(length).unwrap_or(u32::MAX)
 }

@@ -1,4 +1,4 @@
-//! `mega.ko` as user space sees it: its interface, what it can be asked, and the device through which it is asked.
+//! `mega.ko` as user space sees it: its interface, the requests, and the device that takes them.
 
 pub mod device;
 pub mod interface;

@@ -6,7 +6,7 @@ use super::interface::{
 use crate::kernel::ProcessHandle;
 
 /// One request to the module. The header `kernel/module/mega_ioctl.h` says what each does. A request about a process
-/// names it by its handle: whoever answers fills in the pidfd.
+/// names it by its handle; the boundary fills in the pidfd.
 #[derive(Debug)]
 #[allow(missing_docs, reason = "each member is what its type says")]
 pub enum ModuleRequest<'a> {

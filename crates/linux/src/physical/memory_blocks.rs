@@ -27,7 +27,7 @@ pub fn size(kernel: &dyn Kernel) -> Result<u64, Error> {
         })?;
     parse_size(&text).ok_or_else(|| Error::Malformed {
         path,
-        reason: "is no power of two, in hexadecimal, from 2 MiB on".to_owned(),
+        reason: "does not hold a power of two of at least 2 MiB, in hexadecimal".to_owned(),
     })
 }
 
@@ -63,7 +63,7 @@ pub fn is_online(kernel: &dyn Kernel, range: &Range<u64>) -> Result<Option<bool>
     Ok(all)
 }
 
-/// Puts every memory block of `range` online that is not, and returns how many bytes that were.
+/// Puts every memory block of `range` online that is offline. Returns how many bytes those are.
 ///
 /// # Errors
 /// [`Error::Missing`] where the privilege is missing; [`Error::Io`]; as [`size`].

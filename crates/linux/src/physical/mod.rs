@@ -1,8 +1,8 @@
 //! Physical memory: what is in each block, and emptying chosen blocks.
 //!
-//! Without anything installed in the kernel, [`PhysicalMemory`] reads `/proc/kpageflags` and the zones from
-//! `/proc`: free, movable and unmovable pages per block, but neither accesses nor ages. With the kernel module it asks
-//! `/dev/mega`, which knows those too, counts pinned and per-CPU pages right, and can empty blocks and chunks.
+//! Without the kernel module, [`PhysicalMemory`] reads `/proc/kpageflags` and the zones: free, movable and unmovable pages
+//! per block, but neither accesses nor ages. With the module it asks `/dev/mega`. That knows accesses and ages too, counts
+//! pinned and per-CPU pages right, and can empty blocks and chunks.
 
 pub mod buddyinfo;
 pub mod iomem;
@@ -108,8 +108,8 @@ impl PhysicalMemory {
         }
     }
 
-    /// Looks at physical memory and changes nothing, telling `progress` after each batch how many frames were looked at, of how
-    /// many. Reading `/proc/kpageflags` takes 8 bytes per frame.
+    /// Looks at physical memory and changes nothing. After each batch it tells `progress` how many frames were looked at,
+    /// and how many there are. Reading `/proc/kpageflags` takes 8 bytes per frame.
     ///
     /// # Errors
     /// [`Error::Io`], [`Error::Malformed`].
@@ -120,8 +120,8 @@ impl PhysicalMemory {
         self.look(false, progress)
     }
 
-    /// Empties a memory block, huge pages in it too, in pieces of at most a chunk; stops at the first piece that cannot
-    /// be emptied.
+    /// Empties a memory block, huge pages too, in pieces of at most a chunk. It stops at the first piece that cannot be
+    /// emptied.
     ///
     /// # Errors
     /// [`Error::Missing`] without the module, [`Error::OtherModule`]; [`Error::Io`].
@@ -325,7 +325,7 @@ fn stopped(stop: u32) -> Result<Stopped, Error> {
             return Err(Error::Malformed {
                 path: Path::new(interface::DEVICE).to_owned(),
                 reason: format!(
-                    "the module stopped for a reason this program does not know ({unknown})"
+                    "the module gave a reason to stop that this program does not know ({unknown})"
                 ),
             });
         }

@@ -1,7 +1,7 @@
-//! In which order the patched kernel empties chunks for giant pages: the one with the least in it first, or one after the
-//! other, as an experiment has it that shows what the choice is worth.
+//! The order in which the patched kernel empties chunks for giant pages. It starts with the chunk that holds the least.
+//! An experiment has it take one chunk after the other, and so shows what the choice is worth.
 //!
-//! It is one setting for the whole machine. It is recorded and put back by the [`ledger`](crate::settings::ledger).
+//! This is one setting for the whole machine. The [`ledger`](crate::settings::ledger) records it and puts it back.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::settings::run_dir::RunDir;
 /// Where the kernel keeps it.
 pub const PATH: &str = "/sys/kernel/debug/anon_pud/sequential";
 
-/// Has the kernel empty one chunk after the other, for as long as what is returned lives.
+/// Has the kernel empty one chunk after the other until the guard is dropped.
 ///
 /// # Errors
 /// [`Error::Missing`] where the kernel has no such setting; as [`Guard::set`].
@@ -22,7 +22,7 @@ pub fn make_sequential(kernel: Arc<dyn Kernel>, run_dir: &RunDir) -> Result<Guar
     let path = Path::new(PATH);
     if let Err(error) = kernel.read(path) {
         return Err(Error::Missing {
-            feature: format!("the order in which the kernel empties chunks ({PATH}: {error})"),
+            feature: format!("the setting for the order of chunks ({PATH}: {error})"),
             remedy: "boot a kernel with the patches of kernel/linux-6.12 and CONFIG_ANON_PUD=y, and mount debugfs"
                 .to_owned(),
         });

@@ -1,4 +1,4 @@
-//! Which page size faults take: `base` keeps huge pages out of the fault path, promotion comes later.
+//! The page size that faults take. `base` keeps huge pages out of the fault path; promotion comes later.
 
 use std::process::Command;
 use std::sync::Arc;
@@ -63,18 +63,18 @@ impl FaultMeans {
     }
 }
 
-/// How a [`FaultMode`] is brought about, kept up for as long as this lives.
+/// How a [`FaultMode`] is brought about. It lasts for as long as this lives.
 pub enum FaultControl {
-    /// Nothing has to be done: it was not asked for, this is a dry run, or the global mode gives it already.
+    /// Nothing is changed: nobody asked for it, this is a dry run, or the global mode gives it already.
     Nothing,
-    /// `PR_THP_DISABLE_EXCEPT_ADVISED` (6.18) in each started program, inherited by its descendants.
+    /// `PR_THP_DISABLE_EXCEPT_ADVISED` (6.18) in each started program. Its descendants inherit it.
     PerProcess,
-    /// The global mode `always` is `madvise` for now. It concerns every process of the machine.
+    /// The global mode, which was `always`, is `madvise` for now, for every process of the machine.
     Global(Guard),
 }
 
 impl FaultControl {
-    /// Brings `mode` about in the least far-reaching way this kernel has.
+    /// Brings `mode` about in the way that touches the fewest processes on this kernel.
     ///
     /// # Errors
     /// As [`Guard::set`].
@@ -108,8 +108,8 @@ impl FaultControl {
         Self::by_global_mode(kernel, run_dir)
     }
 
-    /// Brings base faults about by the global mode, as kernels before 6.18 need it: `always` becomes `madvise`,
-    /// and under the other modes nothing is to be done.
+    /// Brings base faults about by the global mode, as kernels before 6.18 need it. `always` becomes `madvise`; the other
+    /// modes stay.
     ///
     /// # Errors
     /// As [`Guard::set`].
@@ -122,7 +122,7 @@ impl FaultControl {
         }
     }
 
-    /// Makes `command` start its program so.
+    /// Prepares `command`, so that its program starts with such faults.
     pub fn apply(&self, command: &mut Command) {
         if matches!(self, FaultControl::PerProcess) {
             sys::set_thp_disable_in_child(command, ThpDisable::ExceptAdvised);
@@ -140,8 +140,8 @@ impl FaultControl {
     }
 }
 
-/// Whether this kernel has `PR_THP_DISABLE_EXCEPT_ADVISED`: tried on this process itself, for a moment.
-/// `None` where it may not be tried, in a dry run.
+/// Whether this kernel has `PR_THP_DISABLE_EXCEPT_ADVISED`. It is tried on this process itself, for a moment. `None` in a
+/// dry run, which may not try it.
 pub fn knows_per_process_control(kernel: &dyn Kernel) -> Option<bool> {
     let before = kernel.thp_disable().ok()?;
     if before == ThpDisable::ExceptAdvised {

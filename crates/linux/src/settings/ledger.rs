@@ -1,4 +1,4 @@
-//! Settings of the whole machine that are changed for a while, and putting them back whatever happens.
+//! Changes settings of the whole machine for a while, and puts them back whatever happens.
 //!
 //! A setting is a kernel file with one value. Whoever changes it first records, in the run directory, what it was.
 //! Several megas may hold it changed at once: each owns one entry of the record, the newest owner's wish holds, and the

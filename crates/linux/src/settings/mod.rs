@@ -1,4 +1,5 @@
-//! Global settings of the kernel: what mega changes is recorded first, and put back at the end or at the next start.
+//! Settings of the whole machine. mega records each before it changes it, and puts it back at the end or at the next
+//! start.
 
 pub mod changed_settings;
 pub mod chunk_order;

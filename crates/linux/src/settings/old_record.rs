@@ -1,5 +1,6 @@
-//! The record that megas before the [`ledger`](crate::settings::ledger) kept of all settings but the THP mode: one owner,
-//! who holds a lock for as long as it runs. What a killed one left is put back; nobody writes such a record any more.
+//! The record that megas before the [`ledger`](crate::settings::ledger) kept of all settings but the THP mode. It had one
+//! owner, who held a lock for as long as it ran. Nobody writes such a record any more. What a killed mega left in one is
+//! put back.
 
 use std::fs::OpenOptions;
 use std::io::ErrorKind;

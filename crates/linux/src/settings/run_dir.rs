@@ -1,4 +1,4 @@
-//! The directory where running megas leave what others must find: claims, and what to put back.
+//! The directory in which running megas leave what others must find: claims, and what is to be put back.
 
 use std::io::Write;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use crate::Error;
 
-/// `/run/mega`, or what the environment variable `MEGA_RUN_DIR` names. Mode 0700; emptied by a reboot, as
-/// what it records is.
+/// `/run/mega`, or the directory that the environment variable `MEGA_RUN_DIR` names. Its mode is 0700. A reboot empties
+/// it, and undoes what it records.
 #[derive(Clone, Debug)]
 pub struct RunDir {
     path: PathBuf,

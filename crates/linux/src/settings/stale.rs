@@ -1,4 +1,4 @@
-//! What a killed mega left changed in the kernel, put back at the next start.
+//! What a killed mega left changed in the kernel. The next start puts it back.
 
 use std::path::Path;
 
@@ -18,7 +18,7 @@ pub fn find(kernel: &dyn Kernel, run_dir: &RunDir) -> Result<Vec<Stale>, Error> 
     Ok(stale)
 }
 
-/// Puts back everything global that killed megas left changed; says, one item each, what was put back.
+/// Puts back everything global that killed megas left changed. Says what was put back, one item for each setting.
 ///
 /// # Errors
 /// As [`ledger::restore_stale`].

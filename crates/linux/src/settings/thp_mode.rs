@@ -57,7 +57,7 @@ impl ThpMode {
         }
     }
 
-    /// Reads the kernel's text, in which the mode in force stands in brackets. `None` where there is none.
+    /// Reads the kernel's text, which has the mode in force in brackets. `None` where nothing is in brackets.
     #[must_use]
     pub fn parse(text: &[u8]) -> Option<Self> {
         let text = std::str::from_utf8(text).ok()?;

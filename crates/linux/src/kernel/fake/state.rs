@@ -117,7 +117,7 @@ impl FakeState {
         Ok(())
     }
 
-    /// What every walk of page tables that is to change them does to the giant pages on its way.
+    /// Breaks up the giant pages of a range, as every walk does that changes page tables.
     fn break_up(&mut self, pid: u32, range: &Range<u64>) {
         if let Some(process) = self.processes.get_mut(&pid) {
             process
