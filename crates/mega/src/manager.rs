@@ -1,5 +1,5 @@
-//! Manages groups of processes: finds them, claims them, and takes a step of each group's engine when it
-//! is due. `mega run` has one group, the daemon one for each selection.
+//! Manages groups of processes: finds them, claims them, and takes a step of each group's engine when it is due.
+//! `mega run` has one group; the daemon has one for each selection.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -26,13 +26,13 @@ use crate::snapshot::{self, Fault, GroupSnapshot, Snapshot};
 /// Which processes belong to which group.
 #[derive(Clone, Debug)]
 pub(crate) enum Scope {
-    /// All that descend from this process, to one group.
+    /// Everything that descends from this process belongs to one group.
     Descendants,
-    /// Each to the first selection that takes it; one selection for each group.
+    /// A process belongs to the first selection that takes it. Each group has one selection.
     Selections(Vec<Selection>),
 }
 
-/// Somebody who is told what a user should know, in one line.
+/// Tells the user one line.
 pub(crate) type Teller = Box<dyn FnMut(&str) + Send>;
 
 /// Manages groups of processes.
@@ -44,20 +44,20 @@ pub(crate) struct Manager {
     scope: Scope,
     groups: Vec<Group>,
     fault: Fault,
-    /// Holds the global THP mode changed, where the configuration has faults take base pages.
+    /// Keeps the global THP mode changed where the configuration says `fault = "base"`.
     fault_control: FaultControl,
-    /// Where the kernel module is there.
+    /// `None` without the kernel module.
     contiguity: Option<Contiguity>,
-    /// Held while a group's policy wants chunks emptied one after the other.
+    /// Set while a group's policy wants the kernel to empty one chunk after the other.
     sequential: Option<ChangedSettings>,
-    /// Processes of which was told that another mega has them.
+    /// Processes that another mega manages. The user was told.
     held_elsewhere: BTreeSet<ProcessId>,
     tell: Teller,
 }
 
 impl Manager {
-    /// A manager that starts its first step at once, in a process that itself `started` then, by the
-    /// kernel's clock: what it used until now counts. `fault` is what was seen to already.
+    /// Makes a manager that takes its first step at once. `started` is when this process started, by the kernel's clock:
+    /// the CPU time it has used since counts. `fault` is what the caller did about page faults.
     ///
     /// # Errors
     /// Where this process cannot find itself in `/proc`.
@@ -88,7 +88,7 @@ impl Manager {
     /// Manages this process's descendants, as one group.
     ///
     /// # Errors
-    /// Where there is no such policy, it does not take the parameters, or this machine cannot give it what it wants.
+    /// Where there is no such policy, where it does not take the parameters, or where this machine lacks what it needs.
     pub(crate) fn manage_descendants(&mut self, settings: Settings) -> Result<(), Failure> {
         let policy = policy::build(&settings.policy, &settings.parameters)?;
         self.order_chunks([&settings])?;
@@ -99,11 +99,11 @@ impl Manager {
         Ok(())
     }
 
-    /// Manages as this configuration says, but for the tracker. Groups of the same name go on with what they know, as far
-    /// as their settings did not change.
+    /// Manages what this configuration selects. The tracker stays. A group whose name stays keeps what it knows, and its
+    /// policy's memory unless policy or parameters change.
     ///
     /// # Errors
-    /// As [`Manager::manage_descendants`], and where the THP mode cannot be changed; everything goes on as before then.
+    /// As [`Manager::manage_descendants`], and where the THP mode cannot be changed. Nothing has changed then.
     pub(crate) fn manage_configured(&mut self, config: Config) -> Result<(), Failure> {
         let Config { fault, selects, .. } = config;
         let policies = selects
@@ -140,7 +140,7 @@ impl Manager {
         Ok(())
     }
 
-    /// What brings `mode` about from now on; `None` where that is what is held already.
+    /// Prepares `mode`. `None` where it holds already.
     fn other_fault_control(&self, mode: FaultMode) -> Result<Option<FaultControl>, Error> {
         if mode == FaultMode::Base && matches!(self.fault_control, FaultControl::Global(_)) {
             return Ok(None);
@@ -149,7 +149,7 @@ impl Manager {
         FaultControl::prepare_for_all(self.host.kernel(), &run_dir, mode).map(Some)
     }
 
-    /// Has the kernel empty chunks in the order that these groups' policies want: one after the other where one does.
+    /// Sets the order in which the kernel empties chunks: one after the other where one of these policies wants that.
     fn order_chunks<'a>(
         &mut self,
         groups: impl IntoIterator<Item = &'a Settings>,
@@ -164,7 +164,7 @@ impl Manager {
         Ok(())
     }
 
-    /// Takes the steps that are due, and says how long nothing is to be done then.
+    /// Takes the steps that are due. Returns the time until the next one.
     ///
     /// # Errors
     /// Where the processes cannot be listed.
@@ -189,7 +189,7 @@ impl Manager {
             for line in group.step() {
                 (self.tell)(&format!("{}: {line}", group.name));
             }
-            // What this group used is not the others' to pay.
+            // The other groups do not pay for this one.
             let used = self.host.kernel().cpu_time().saturating_sub(cpu_before);
             for (other, group) in self.groups.iter_mut().enumerate() {
                 if other != index {
@@ -277,7 +277,7 @@ impl Manager {
         }
     }
 
-    /// What was seen and done until now.
+    /// What the manager has seen and done until now.
     pub(crate) fn snapshot(&self) -> Snapshot {
         Snapshot {
             host: Arc::clone(&self.host),
@@ -297,7 +297,7 @@ fn wants_sequential_chunks(settings: &Settings) -> bool {
         .any(|info| info.name == settings.policy && info.sequential_chunks)
 }
 
-/// Processes that are managed alike.
+/// Processes with the same settings.
 struct Group {
     name: String,
     settings: Arc<Settings>,
@@ -308,13 +308,13 @@ struct Group {
     due: Duration,
     /// Its latest step.
     latest: Option<Arc<StepReport>>,
-    /// Whether the latest step that saw a process stays when none is left: for the report on a program that has ended.
+    /// Whether the last processes stay in the report after they have ended. `mega run` reports on them.
     keeps_ended: bool,
-    /// Its processes that the latest step could not observe.
+    /// Processes that the latest step could not observe.
     refusals: Refusals,
-    /// The longest that a process's mmap lock was held in one go, since the start.
+    /// The longest time that mega held a process's mmap lock in one go, since the start.
     longest_hold: Duration,
-    /// Why the latest step could not be taken, if it could not.
+    /// Why the latest step failed, if it did.
     last_error: Option<String>,
 }
 
@@ -335,7 +335,7 @@ impl Group {
         }
     }
 
-    /// Goes on with other settings, of which `policy` is the policy, and with what it knows as far as that stays true.
+    /// Takes other settings, and keeps what it knows as far as that stays true. `policy` is what the settings name.
     fn change(&mut self, host: &Arc<Host>, settings: Settings, policy: Box<dyn Policy>) {
         let old = &self.settings;
         if (&settings.policy, &settings.parameters) != (&old.policy, &old.parameters) {
@@ -361,7 +361,7 @@ impl Group {
         Ok(())
     }
 
-    /// Takes a step, and returns what is to be told of it: what was not so, or not for this reason, in the step before.
+    /// Takes a step. Returns what the user should know and was not told before.
     fn step(&mut self) -> Vec<String> {
         self.due = self.machine.inner.now() + self.settings.interval;
         let error = self.take_step().err().map(|error| error.to_string());
@@ -395,7 +395,7 @@ impl Group {
         Ok(())
     }
 
-    /// None of its processes is left.
+    /// Forgets the processes it saw: none is left.
     fn forget_processes(&mut self) {
         if let Some(latest) = self.latest.as_mut().filter(|_| !self.keeps_ended) {
             Arc::make_mut(latest).processes.clear();
@@ -415,7 +415,7 @@ impl Group {
     }
 }
 
-/// A machine of which one group pays for its own CPU time only, not for what other groups use.
+/// A machine that charges a group for its own CPU time only, and not for what other groups use.
 struct OwnShare {
     inner: LinuxMachine,
     /// CPU time of this process that other groups used.
