@@ -5,10 +5,10 @@ use std::process::ExitCode;
 /// Why a command stopped, in one line, and the exit code that says so.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
-    /// It was tried and failed: exit code 1.
+    /// mega tried and failed: exit code 1.
     #[error("{0}")]
     Failed(String),
-    /// It was asked for wrongly: exit code 2.
+    /// The command line is wrong: exit code 2.
     #[error("{0}")]
     Usage(String),
     /// A kernel feature or a privilege is missing: exit code 3.

@@ -1,5 +1,5 @@
-//! Manages groups of processes: finds them, claims them, and takes a step of each group's engine when it
-//! is due. `mega run` has one group, the daemon one for each selection.
+//! Manages groups of processes: finds them, claims them, and takes a step of each group's engine when it is due.
+//! `mega run` has one group; the daemon has one for each selection.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -23,7 +23,7 @@ use crate::refusals::Refusals;
 use crate::report::Mode;
 use crate::snapshot::{self, Fault, GroupSnapshot, Snapshot};
 
-/// Somebody who is told what a user should know, in one line.
+/// Tells the user one line.
 pub(crate) type Teller = Box<dyn FnMut(&str) + Send>;
 
 /// Manages groups of processes.
@@ -36,13 +36,13 @@ pub(crate) struct Manager {
     claims: Claims,
     groups: Vec<Group>,
     fault: Fault,
-    /// Holds the global THP mode changed, where the configuration has faults take base pages.
+    /// Keeps the global THP mode changed where the configuration says `fault = "base"`.
     fault_control: FaultControl,
-    /// Where the kernel module is there.
+    /// `None` without the kernel module.
     contiguity: Option<Contiguity>,
-    /// Held while a group's policy wants chunks emptied one after the other.
+    /// Set while a group's policy wants the kernel to empty one chunk after the other.
     sequential: Option<Guard>,
-    /// Processes of which was told that another mega has them.
+    /// Processes that another mega manages. The user was told.
     held_elsewhere: BTreeSet<ProcessId>,
     /// Why processes could not be listed just now, if they could not.
     last_error: Option<String>,
@@ -50,8 +50,8 @@ pub(crate) struct Manager {
 }
 
 impl Manager {
-    /// A manager that starts its first step at once, in a process that itself `started` then, by the
-    /// kernel's clock: what it used until now counts. `fault` is what was seen to already.
+    /// Makes a manager that takes its first step at once. `started` is when this process started, by the kernel's clock:
+    /// the CPU time it has used since counts. `fault` is what the caller did about page faults.
     ///
     /// # Errors
     /// Where this process cannot find itself in `/proc`, or the run directory cannot be used.
@@ -84,7 +84,7 @@ impl Manager {
     /// Manages this process's descendants, as one group.
     ///
     /// # Errors
-    /// Where there is no such policy, it does not take the parameters, or this machine cannot give it what it wants.
+    /// Where there is no such policy, where it does not take the parameters, or where this machine lacks what it needs.
     pub(crate) fn manage_descendants(&mut self, settings: Settings) -> Result<(), Failure> {
         let policy = policy::build(&settings.policy, &settings.parameters)?;
         self.order_chunks([&settings])?;
@@ -95,11 +95,11 @@ impl Manager {
         Ok(())
     }
 
-    /// Manages as this configuration says, but for the tracker. Groups of the same name go on with what they know, as far
-    /// as their settings did not change.
+    /// Manages what this configuration selects. The tracker stays. A group whose name stays keeps what it knows, and its
+    /// policy's memory unless policy or parameters change.
     ///
     /// # Errors
-    /// As [`Manager::manage_descendants`], and where the THP mode cannot be changed; everything goes on as before then.
+    /// As [`Manager::manage_descendants`], and where the THP mode cannot be changed. Nothing has changed then.
     pub(crate) fn manage_configured(&mut self, config: Config) -> Result<(), Failure> {
         let Config { fault, selects, .. } = config;
         let policies = selects
@@ -136,7 +136,7 @@ impl Manager {
         Ok(())
     }
 
-    /// What brings `mode` about from now on; `None` where that is what is held already.
+    /// Prepares `mode`. `None` where it holds already.
     fn other_fault_control(&self, mode: FaultMode) -> Result<Option<FaultControl>, Error> {
         if mode == FaultMode::Base && matches!(self.fault_control, FaultControl::Global(_)) {
             return Ok(None);
@@ -145,7 +145,7 @@ impl Manager {
         FaultControl::prepare_for_all(self.host.kernel(), &run_dir, mode).map(Some)
     }
 
-    /// Has the kernel empty chunks in the order that these groups' policies want: one after the other where one does.
+    /// Sets the order in which the kernel empties chunks: one after the other where one of these policies wants that.
     fn order_chunks<'a>(
         &mut self,
         groups: impl IntoIterator<Item = &'a Settings>,
@@ -160,8 +160,8 @@ impl Manager {
         Ok(())
     }
 
-    /// Takes the steps that are due, and says how long nothing is to be done then. What fails is told, and tried again
-    /// at the next tick.
+    /// Takes the steps that are due. Returns the time until the next one. What fails is told, and tried again at the next
+    /// tick.
     pub(crate) fn tick(&mut self) -> Duration {
         let now = self.host.kernel().now();
         if self.groups.iter().any(|group| group.due <= now) {
@@ -183,7 +183,7 @@ impl Manager {
             for line in group.step() {
                 (self.tell)(&format!("{}: {line}", group.name));
             }
-            // What this group used is not the others' to pay.
+            // The other groups do not pay for this one.
             let used = self.host.kernel().cpu_time().saturating_sub(cpu_before);
             for (other, group) in self.groups.iter_mut().enumerate() {
                 if other != index {
@@ -248,7 +248,7 @@ impl Manager {
         members
     }
 
-    /// What was seen and done until now.
+    /// What the manager has seen and done until now.
     pub(crate) fn snapshot(&self) -> Snapshot {
         Snapshot {
             host: Arc::clone(&self.host),
@@ -269,7 +269,7 @@ fn wants_sequential_chunks(settings: &Settings) -> bool {
         .any(|info| info.name == settings.policy && info.sequential_chunks)
 }
 
-/// Processes that are managed alike.
+/// Processes with the same settings.
 struct Group {
     name: String,
     settings: Arc<Settings>,
@@ -280,13 +280,13 @@ struct Group {
     due: Duration,
     /// Its latest step.
     latest: Option<Arc<StepReport>>,
-    /// Whether the latest step that saw a process stays when none is left: for the report on a program that has ended.
+    /// Whether the last processes stay in the report after they have ended. `mega run` reports on them.
     keeps_ended: bool,
-    /// Its processes that the latest step could not observe.
+    /// Processes that the latest step could not observe.
     refusals: Refusals,
-    /// The longest that a process's mmap lock was held in one go, since the start.
+    /// The longest time that mega held a process's mmap lock in one go, since the start.
     longest_hold: Duration,
-    /// Why the latest step could not be taken, if it could not.
+    /// Why the latest step failed, if it did.
     last_error: Option<String>,
     /// The contiguity that its step lacked, until compaction has answered.
     unmet: Vec<Unmet>,
@@ -310,7 +310,7 @@ impl Group {
         }
     }
 
-    /// Goes on with other settings, of which `policy` is the policy, and with what it knows as far as that stays true.
+    /// Takes other settings, and keeps what it knows as far as that stays true. `policy` is what the settings name.
     fn change(&mut self, settings: Settings, policy: Box<dyn Policy>) {
         let old = &self.settings;
         if (&settings.policy, &settings.parameters) != (&old.policy, &old.parameters) {
@@ -330,7 +330,7 @@ impl Group {
         Ok(())
     }
 
-    /// Takes a step, and returns what is to be told of it: what was not so, or not for this reason, in the step before.
+    /// Takes a step. Returns what the user should know and was not told before.
     fn step(&mut self) -> Vec<String> {
         self.due = self.machine.inner.now() + self.settings.interval;
         let error = self.take_step().err().map(|error| error.to_string());
@@ -365,7 +365,7 @@ impl Group {
         Ok(())
     }
 
-    /// None of its processes is left.
+    /// Forgets the processes it saw: none is left.
     fn forget_processes(&mut self) {
         if let Some(latest) = self.latest.as_mut().filter(|_| !self.keeps_ended) {
             Arc::make_mut(latest).processes.clear();
@@ -391,7 +391,7 @@ fn machine_options(settings: &Settings) -> MachineOptions {
     }
 }
 
-/// A machine of which one group pays for its own CPU time only, not for what other groups use.
+/// A machine that charges a group for its own CPU time only, and not for what other groups use.
 struct OwnShare {
     inner: LinuxMachine,
     /// CPU time of this process that other groups used.

@@ -61,7 +61,7 @@ pub(crate) fn colours() -> bool {
     io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }
 
-/// Columns of text: the first aligned left, the others right; two spaces between them and none at a line's end.
+/// A table in plain text: the first column is aligned left, the others right, with two spaces between them.
 pub(crate) struct Table(comfy_table::Table);
 
 impl Table {

@@ -1,4 +1,4 @@
-//! Processes that run and could not be observed, and why: told once, and shown for as long as it is so.
+//! Processes that run and cannot be observed. The user is told once why; the status shows it for as long as it is so.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,21 +6,21 @@ use mega_core::ProcessId;
 
 use crate::report::RefusedReport;
 
-/// Refused processes that a status shows at most, those with the lowest pids. A group may take thousands.
+/// A status shows at most so many refused processes. A group may have thousands.
 const SHOWN: usize = 100;
 
 /// The processes of a group that were refused.
 #[derive(Debug, Default)]
 pub(crate) struct Refusals {
-    /// Those that the latest step could not observe.
+    /// Processes that the latest step could not observe.
     now: BTreeMap<ProcessId, RefusedReport>,
-    /// What was told of each process that is still the group's.
+    /// The reasons that were told, for each process that is still the group's.
     told: BTreeMap<ProcessId, BTreeSet<String>>,
 }
 
 impl Refusals {
-    /// Takes in which processes a step could not observe and why. `name` names a process; `is_ours` says whether it is
-    /// still the group's. Returns a line for each process and reason of which none was told before.
+    /// Notes which processes a step could not observe, and why. `name` names a process; `is_ours` says whether it still
+    /// belongs to the group. Returns one line for each process and reason that was not told before.
     pub(crate) fn renew(
         &mut self,
         refused: impl IntoIterator<Item = (ProcessId, String)>,
@@ -44,7 +44,7 @@ impl Refusals {
         lines
     }
 
-    /// Those that the latest step could not observe, by pid, as far as a status shows them.
+    /// What a status shows: the processes with the lowest pids, by pid.
     pub(crate) fn report(&self) -> Vec<RefusedReport> {
         self.now.values().take(SHOWN).cloned().collect()
     }

@@ -1,7 +1,8 @@
-//! What a manager has seen and done, as it leaves it after each of its steps; a status is made of it when somebody asks.
+//! What a manager has seen and done. It makes a snapshot after each step; a status is made of the latest one when somebody
+//! asks.
 //!
-//! A step may take long, and whoever asks meanwhile gets what was so before it. The names of the processes, and what the
-//! manager itself costs, are looked up then and not at every step.
+//! So an answer never waits for a step, which may take long. Only an answer looks up the names of the processes and the
+//! manager's own cost.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,7 +23,7 @@ pub(crate) struct Snapshot {
     pub(crate) host: Arc<Host>,
     /// The manager's own process.
     pub(crate) own: ProcessId,
-    /// When that was started, by the kernel's clock.
+    /// When that process started, by the kernel's clock.
     pub(crate) started: Duration,
     pub(crate) mode: Mode,
     pub(crate) fault: Fault,
@@ -33,7 +34,7 @@ pub(crate) struct Snapshot {
     pub(crate) last_error: Option<String>,
 }
 
-/// What page faults of the managed programs are to take, and by what means they do.
+/// What page faults of the managed programs should take, and what mega does about it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Fault {
     pub(crate) mode: FaultMode,
@@ -50,14 +51,14 @@ pub(crate) struct GroupSnapshot {
     pub(crate) latest: Option<Arc<StepReport>>,
     /// Processes that the latest step could not observe.
     pub(crate) refused: Vec<RefusedReport>,
-    /// The longest that a process's mmap lock was held in one go, since the start.
+    /// The longest time that mega held a process's mmap lock in one go, since the start.
     pub(crate) longest_hold: Duration,
-    /// Why the latest step could not be taken, if it could not.
+    /// Why the latest step failed, if it did.
     pub(crate) last_error: Option<String>,
 }
 
 impl Snapshot {
-    /// The status, with what can be said of the manager itself now.
+    /// Makes the status, with the manager's own cost until now.
     pub(crate) fn status(&self) -> ManagerStatus {
         let kernel = self.host.kernel().as_ref();
         let uptime = kernel.now().saturating_sub(self.started).as_secs_f64();

@@ -66,7 +66,7 @@ pub(crate) fn cpu_share(text: &str) -> Result<f64, String> {
     }
 }
 
-/// Parses bytes copied per second: a size, of which `/s` may be said.
+/// Parses bytes per second: a size, with or without `/s`.
 pub(crate) fn bytes_per_second(text: &str) -> Result<u64, String> {
     mega_core::bytes::parse(text.strip_suffix("/s").unwrap_or(text))
 }
@@ -79,7 +79,7 @@ pub(crate) fn some_bytes(text: &str) -> Result<u64, String> {
     }
 }
 
-/// Parses memory of hzmem's: `all`, or the physical address at which a range begins, in hexadecimal.
+/// Parses which of hzmem's memory is meant: `all`, or the physical address of a range, in hexadecimal.
 pub(crate) fn hz_range(text: &str) -> Result<HzRange, String> {
     if text == "all" {
         return Ok(HzRange::All);
@@ -138,7 +138,7 @@ pub(crate) fn parameter(text: &str) -> Result<(String, f64), String> {
     Ok((name.to_owned(), value))
 }
 
-/// Writes a duration in the unit that leaves few digits.
+/// Writes a duration in the largest unit that leaves at least one of it.
 pub(crate) fn format_duration(duration: Duration) -> String {
     let micros = duration.as_secs_f64() * 1e6;
     let (unit, factor) = TIME_UNITS

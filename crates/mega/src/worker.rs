@@ -1,4 +1,4 @@
-//! The thread that manages, so that signals and the control socket are answered while a step takes long.
+//! The thread that manages. Other threads answer signals and the control socket, also while a step takes long.
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,15 +11,15 @@ use crate::manager::Manager;
 use crate::report::ManagerStatus;
 use crate::snapshot::Snapshot;
 
-/// What the thread is told.
+/// An order to the thread.
 enum Order {
-    /// Manage as this configuration says from now on, and say whether that came about.
+    /// Take over this configuration, and answer whether that worked.
     Configure(Config, Sender<Result<(), Failure>>),
     /// Stop.
     Stop,
 }
 
-/// What a manager last left, for whoever asks.
+/// What a manager has seen and done, for those who ask.
 #[derive(Clone)]
 pub(crate) struct Published(Arc<Mutex<Arc<Snapshot>>>);
 
@@ -28,9 +28,9 @@ impl Published {
         Published(Arc::new(Mutex::new(Arc::new(snapshot))))
     }
 
-    /// Its status.
+    /// The status of the manager.
     pub(crate) fn status(&self) -> ManagerStatus {
-        // A snapshot is replaced as a whole: none can be half written. The manager does not wait for the status.
+        // A snapshot is replaced as a whole, so a poisoned lock holds a good one. Making the status does not hold the lock.
         let latest = Arc::clone(&self.0.lock().unwrap_or_else(PoisonError::into_inner));
         latest.status()
     }
@@ -48,7 +48,7 @@ pub(crate) struct Worker {
 }
 
 impl Worker {
-    /// Starts to manage. `beat` is called at least once in every `patience` while all is well.
+    /// Starts to manage. The thread calls `beat` at least once every `patience` while all is well.
     pub(crate) fn start(
         manager: Manager,
         patience: Duration,
@@ -68,15 +68,15 @@ impl Worker {
         })
     }
 
-    /// Where its status can be had.
+    /// Gives access to its status.
     pub(crate) fn published(&self) -> Published {
         self.published.clone()
     }
 
-    /// Has it manage as `config` says, after the step it is in.
+    /// Takes over `config` once the present step is done.
     ///
     /// # Errors
-    /// Where it cannot; it goes on as before then. Where managing has ended; [`Worker::stop`] tells why.
+    /// Where that does not work: everything goes on as before. Where managing has ended: [`Worker::stop`] says why.
     pub(crate) fn configure(&self, config: Config) -> Result<(), Failure> {
         let ended = || Failure::Failed("managing has ended".to_owned());
         let (reply, answer) = channel();
@@ -91,12 +91,12 @@ impl Worker {
         self.thread.is_finished()
     }
 
-    /// Stops it after the step it is in, and returns its last status.
+    /// Stops it once the present step is done, and returns its last status.
     ///
     /// # Errors
     /// Where it ended by an internal error.
     pub(crate) fn stop(self) -> Result<ManagerStatus, Failure> {
-        // A thread that has ended needs no order.
+        // A thread that has ended takes no order and needs none.
         let _ = self.orders.send(Order::Stop);
         match self.thread.join() {
             Ok(manager) => Ok(manager.snapshot().status()),
@@ -122,7 +122,7 @@ fn manage(
             Err(RecvTimeoutError::Timeout) => {}
             Ok(Order::Stop) | Err(RecvTimeoutError::Disconnected) => return manager,
             Ok(Order::Configure(config, reply)) => {
-                // Nobody waits for the answer any more where the daemon is ending.
+                // Nobody takes the answer where the daemon is ending.
                 let _ = reply.send(manager.manage_configured(config));
             }
         }

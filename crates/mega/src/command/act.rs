@@ -42,7 +42,7 @@ pub(super) fn demote(args: &Demote) -> Result<ExitCode, Failure> {
 
 fn run(args: &Act, kind: ActionKind) -> Result<ExitCode, Failure> {
     let process = process::identify(&LiveKernel, args.pid)?;
-    // Accesses do not matter here, and this tracker costs nothing to start.
+    // Accesses do not matter here, and this tracker starts at no cost.
     let options = HostOptions {
         dry_run: args.dry_run,
         tracker: Some(TrackerKind::Mapped),
@@ -50,7 +50,7 @@ fn run(args: &Act, kind: ActionKind) -> Result<ExitCode, Failure> {
     let host = Arc::new(Host::open(options)?);
     let of_spans = kind.page_size() == PageSize::Giant;
     if of_spans {
-        // It says what is missing.
+        // The error says what is missing.
         let giant_pages = GiantPages::open(Arc::clone(host.kernel()))?;
         if kind == ActionKind::FreeZero {
             giant_pages.needs_free_zero()?;
@@ -126,7 +126,7 @@ fn act_on_spans(
     progress.finish_and_clear();
 }
 
-/// Changes one span. What is to be promoted is promoted to huge pages first.
+/// Changes one span. A promotion promotes its regions to huge pages first.
 fn act_on_span(
     machine: &mut LinuxMachine,
     process: ProcessId,
@@ -140,21 +140,22 @@ fn act_on_span(
     };
     let outcomes = machine.act(&[action(kind, process, span.first_region())]);
     match (outcomes.first(), obstacle) {
-        // Why it is not huge says more than that it is not.
+        // Why a region is not huge says more than that it is not.
         (Some(Outcome::Failed(Cause::NotHuge)), Some(cause)) => Outcome::Failed(cause),
         (Some(outcome), _) => *outcome,
-        // A machine has an outcome for every action.
+        // Not reached: a machine returns an outcome for every action.
         (None, _) => Outcome::Failed(Cause::Busy),
     }
 }
 
-/// Promotes the regions of a span to huge pages. Returns why one of them could not be, but for a hole without memory.
+/// Promotes the regions of a span to huge pages. Returns why the first that failed did. A hole without memory is no
+/// failure.
 fn promote_regions(machine: &mut LinuxMachine, process: ProcessId, span: Span) -> Option<Cause> {
     let actions: Vec<Action> = Region::wholly_inside(span.start(), span.end())
         .map(|region| action(ActionKind::Promote, process, region))
         .collect();
     let outcomes = actions.chunks(BATCH).flat_map(|batch| machine.act(batch));
-    // All are tried.
+    // Collected first, so that every region is tried.
     let causes: Vec<Cause> = outcomes
         .filter_map(|outcome| match outcome {
             Outcome::Failed(cause) if cause != Cause::Gone => Some(cause),

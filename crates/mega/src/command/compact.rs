@@ -108,7 +108,7 @@ fn free_blocks(kernel: &dyn Kernel) -> Result<u64, Failure> {
         .sum())
 }
 
-/// Empties target after target until as many as asked for are empty, or none is left to try.
+/// Empties one target after the other until enough are empty or none is left.
 fn empty(
     kernel: &Arc<dyn Kernel>,
     policy: &mut dyn CompactionPolicy,
@@ -147,7 +147,7 @@ fn empty(
     Ok(())
 }
 
-/// Makes what was tried look as if it could not be emptied, so that it is not selected again.
+/// Marks what was tried as unmovable, so that it is not selected again.
 fn leave_out(observation: &mut PhysicalObservation, tried: &BTreeSet<Target>) {
     let tried: Vec<(u64, u64)> = tried
         .iter()
@@ -196,7 +196,7 @@ fn leave_to_the_kernel(kernel: &dyn Kernel, report: &mut CompactReport) -> Resul
     Ok(())
 }
 
-/// Selects, and where the module is there asks it what stands in the way.
+/// Selects, and asks the module, where there is one, what stands in the way.
 fn forecast(
     kernel: &Arc<dyn Kernel>,
     policy: &mut dyn CompactionPolicy,

@@ -25,7 +25,7 @@ use crate::signals::Signals;
 use crate::snapshot::Fault;
 use crate::worker::Worker;
 
-/// How often it is checked that managing goes on.
+/// How often the daemon checks that its manager lives.
 const CHECK: Duration = Duration::from_secs(1);
 
 pub(super) fn run(args: &Daemon) -> Result<ExitCode, Failure> {
@@ -73,7 +73,7 @@ pub(super) fn run(args: &Daemon) -> Result<ExitCode, Failure> {
     let server = match Server::start(&run_dir, worker.published()) {
         Ok(server) => server,
         Err(failure) => {
-            // What it changed globally is put back first.
+            // The manager puts back what it changed globally.
             worker.stop()?;
             return Err(failure);
         }
@@ -100,7 +100,7 @@ fn load(args: &Daemon) -> Result<Config, Failure> {
     config::load(&args.config).map_err(|error| Failure::Failed(error.to_string()))
 }
 
-/// Handles signals until one says stop, or managing ends by itself.
+/// Handles signals until one stops the daemon or managing ends by itself.
 fn serve(args: &Daemon, signals: &Signals, worker: &Worker, mut config: Config) {
     let timeout = Timespec::try_from(CHECK).unwrap_or_default();
     while !worker.has_ended() {
@@ -117,7 +117,8 @@ fn serve(args: &Daemon, signals: &Signals, worker: &Worker, mut config: Config) 
     }
 }
 
-/// The new configuration, or the old one where the new one is wrong or cannot be carried out here.
+/// Takes over the configuration anew. Returns the one that holds: the old one where the new one is wrong or does not
+/// work on this machine.
 fn reload(args: &Daemon, worker: &Worker, old: Config) -> Config {
     let mut states = vec![NotifyState::Reloading];
     states.extend(NotifyState::monotonic_usec_now().ok());
@@ -146,24 +147,24 @@ fn reload(args: &Daemon, worker: &Worker, old: Config) -> Config {
     config
 }
 
-/// Says what faults take, and whether that is mega's doing.
+/// Logs what faults take, and whether that is mega's doing.
 fn log_faults(worker: &Worker) {
     if let Some(fault) = worker.published().status().fault {
         info!("faults (fault = \"{}\") take {}", fault.mode, fault.by);
     }
 }
 
-/// How long the service manager waits for a sign of life, and a margin.
+/// How often the service manager gets a sign of life: three times within its limit.
 fn patience() -> Duration {
     sd_notify::watchdog_enabled().map_or(Duration::from_secs(3600), |limit| limit / 3)
 }
 
 fn notify(states: &[NotifyState<'_>]) {
-    // Without a service manager there is nobody to tell; one that does not listen is not ours to mend.
+    // Without a service manager nobody listens. mega cannot mend one that does not.
     let _ = sd_notify::notify(states);
 }
 
-/// Without times: the journal has its own.
+/// Starts the log. It has no times: the journal adds them.
 fn log_to_stderr() {
     use std::io::IsTerminal;
     let colour = std::io::stderr().is_terminal()

@@ -1,5 +1,5 @@
-//! `mega lab`, `mega demo` and `mega workload`: handed over to `mega-lab`, a program of its own, so that the manager
-//! carries no experiments.
+//! `mega lab`, `mega demo` and `mega workload`. mega becomes `mega-lab`, a program of its own: the manager carries no
+//! experiments.
 
 use std::ffi::OsStr;
 use std::os::unix::process::CommandExt;
@@ -12,7 +12,7 @@ use crate::exit::Failure;
 /// The program that has the experiments and the workloads.
 const PROGRAM: &str = "mega-lab";
 
-/// Where it may be, seen from the folder of this program. Last it is looked for on `PATH`.
+/// Where it may be, seen from the folder of this program. If it is in none of these, `PATH` is searched.
 const FOLDERS: [&str; 3] = ["", "../libexec/mega", "../lib/mega"];
 
 /// `mega lab`
@@ -30,13 +30,13 @@ pub(super) fn workload(args: &PassedOn) -> Result<ExitCode, Failure> {
     become_lab("mega", Some("workload"), args)
 }
 
-/// Replaces this process by `mega-lab`: the pid, the streams and who gets which signal stay. Told that it is called
-/// `name`, its help shows the command as it was typed.
+/// Replaces this process by `mega-lab`, so that pid, streams and signals stay. `name` becomes its name, so that its help
+/// shows the command as the user typed it.
 fn become_lab(name: &str, command: Option<&str>, args: &PassedOn) -> Result<ExitCode, Failure> {
     let own = std::env::current_exe().ok();
     let folder = own.as_deref().and_then(Path::parent);
     let candidates = candidates(folder);
-    // A name without a folder is looked for on `PATH`.
+    // exec searches `PATH` for a name without a folder.
     let program = candidates
         .iter()
         .find(|path| path.is_file())
@@ -63,8 +63,8 @@ fn refused(program: &OsStr, candidates: &[PathBuf], error: &std::io::Error) -> F
         .map(|path| path.display().to_string())
         .collect();
     Failure::Missing(format!(
-        "this command is {PROGRAM}'s, which is neither {} nor on PATH; `make install` installs it beside mega, `make build` builds both",
-        places.join(", nor ")
+        "this command needs {PROGRAM}, which is not at {} and not on PATH; `make install` installs both programs, `make build` builds them",
+        places.join(", ")
     ))
 }
 

@@ -27,10 +27,10 @@ use crate::snapshot::Fault;
 use crate::supervise::Supervisor;
 use crate::worker::Worker;
 
-/// The status is renewed at least this often, however long the interval is.
+/// How often the manager shows that it is alive. Nobody watches it under `mega run`.
 const PATIENCE: Duration = Duration::from_secs(3600);
 
-/// What is to be said at the end, because the standard streams are the program's until then.
+/// What mega says at the end: until then the standard streams are the program's.
 type Notes = Arc<Mutex<Vec<String>>>;
 
 pub(super) fn run(args: &Run) -> Result<ExitCode, Failure> {
@@ -47,7 +47,7 @@ pub(super) fn run(args: &Run) -> Result<ExitCode, Failure> {
     }
     let report_file = args.report.as_deref().map(create).transpose()?;
     let fault = FaultControl::prepare(host.kernel(), &run_dir, args.fault.mode())?;
-    // From here on signals wait until the program is there to be told.
+    // From here on signals wait until there is a program to pass them on to.
     let supervisor = Supervisor::new()?;
     let program = supervisor.start(&args.command, &fault)?;
 
@@ -71,7 +71,7 @@ pub(super) fn run(args: &Run) -> Result<ExitCode, Failure> {
             None
         }
     };
-    // The global mode is put back before anything is said.
+    // Put the global mode back before saying anything.
     drop(fault);
     let notes = std::mem::take(&mut *notes.lock().unwrap_or_else(PoisonError::into_inner));
     finish(args, report_file, state, notes, code);
@@ -91,8 +91,7 @@ fn settings(args: &Run) -> Settings {
     }
 }
 
-/// Creates the report's file before the program starts: a path that cannot be written is not to be found
-/// out hours later.
+/// Creates the report's file before the program starts, so that a path that cannot be written is found out at once.
 fn create(path: &Path) -> Result<File, Failure> {
     File::create(path).map_err(|error| {
         Failure::Failed(format!(
@@ -124,7 +123,7 @@ fn manage(
     match Server::start(run_dir, worker.published()) {
         Ok(server) => Ok((worker, server)),
         Err(failure) => {
-            // What it changed globally is put back.
+            // The manager puts back what it changed globally.
             worker.stop()?;
             Err(failure)
         }

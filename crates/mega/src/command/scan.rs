@@ -39,7 +39,7 @@ pub(super) fn run(args: &Scan) -> Result<ExitCode, Failure> {
     let mut observation = if args.dry_run {
         observe(&mut machine, process)?
     } else {
-        // Two that clear the same Accessed bits would both see too few.
+        // If two megas cleared the same Accessed bits, both would see too few.
         let _claim = claim(process)?;
         observe(&mut machine, process)?;
         wait(&machine, process, args.window)?;
@@ -92,7 +92,7 @@ fn observe(machine: &mut LinuxMachine, process: ProcessId) -> Result<Observation
     Ok(observation)
 }
 
-/// What was observed of the process; it has ended where that is nothing.
+/// The observation of the process. Where there is none, it has ended.
 fn observed(observation: &Observation, process: ProcessId) -> Result<&ProcessObservation, Failure> {
     let found = observation
         .processes
@@ -103,7 +103,7 @@ fn observed(observation: &Observation, process: ProcessId) -> Result<&ProcessObs
 
 fn ended(process: ProcessId) -> Failure {
     Failure::Failed(format!(
-        "process {process} has ended while it was being looked at"
+        "process {process} has ended while mega looked at it"
     ))
 }
 
@@ -201,7 +201,7 @@ fn in_words(report: &ScanReport, verbose: bool) -> String {
     text
 }
 
-/// Neighbouring regions mapped by pages of one size.
+/// Joins neighbouring regions that pages of one size map.
 fn areas(regions: &[RegionReport]) -> Vec<Vec<RegionReport>> {
     let alike = |a: &RegionReport, b: &RegionReport| {
         a.start + HUGE_PAGE_SIZE == b.start && a.page_size == b.page_size

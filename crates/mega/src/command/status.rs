@@ -81,13 +81,13 @@ fn group_in_words(group: &GroupStatus) -> String {
     if group.longest_hold_seconds > 0.0 {
         let _ = writeln!(
             text,
-            "    mmap locks held for {} at most, bound {}",
+            "    held an mmap lock for {} at most (bound {})",
             seconds(group.longest_hold_seconds),
             seconds(group.lock_bound_seconds)
         );
     }
     if let Some(error) = &group.last_error {
-        let _ = writeln!(text, "    the latest step could not be taken: {error}");
+        let _ = writeln!(text, "    the latest step failed: {error}");
     }
     for RefusedReport { pid, name, why } in &group.refused {
         let _ = writeln!(text, "    not managed: {name} (pid {pid}): {why}");
@@ -124,8 +124,8 @@ fn group_in_words(group: &GroupStatus) -> String {
     text
 }
 
-/// A time that a manager says, in words.
+/// A time from a manager's answer, in words.
 fn seconds(seconds: f64) -> String {
-    // A manager of another version may say anything.
+    // Another version of mega may answer anything.
     format_duration(Duration::try_from_secs_f64(seconds).unwrap_or_default())
 }

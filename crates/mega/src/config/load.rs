@@ -16,7 +16,7 @@ use super::{Config, Select, Settings};
 use crate::selection::Selection;
 use crate::value;
 
-/// Settings as far as they were written.
+/// The settings that were written; the others are `None`.
 #[derive(Clone, Debug, Default)]
 struct Overrides {
     policy: Option<String>,
@@ -118,8 +118,8 @@ impl Draft {
         Ok(())
     }
 
-    /// Adds a select of the file whose first select is the `first`. One of the same name in an earlier
-    /// file is replaced, in its place.
+    /// Adds a select. `first` is the index of its file's first one: a select of an earlier file with the same name is
+    /// replaced, in its place.
     fn add(&mut self, select: Written, first: usize) -> Result<(), ConfigError> {
         match self
             .selects
@@ -149,7 +149,7 @@ impl Draft {
             .map(|select| select.finish(&defaults));
         Ok(Config {
             tracker: self.tracker.flatten(),
-            // What concerns every program of the machine is not changed unasked.
+            // mega does not change unasked what concerns every program of the machine.
             fault: self.fault.unwrap_or(FaultMode::Inherit),
             selects: selects.collect::<Result<_, _>>()?,
         })
@@ -218,8 +218,8 @@ impl Overrides {
         Ok(())
     }
 
-    /// These settings, and `defaults` where nothing was written. Parameters belong to a policy: with
-    /// another policy, those of the defaults do not hold.
+    /// These settings, and `defaults` where nothing was written. Parameters belong to a policy: another policy does not
+    /// inherit them.
     fn over(&self, defaults: &Settings) -> Settings {
         let policy = self
             .policy

@@ -59,6 +59,6 @@ pub(crate) struct Config {
     pub(crate) tracker: Option<TrackerKind>,
     /// What page faults take while the daemon runs.
     pub(crate) fault: FaultMode,
-    /// The selections, in the order in which they are asked. At least one.
+    /// The selections. A process belongs to the first that takes it. There is at least one.
     pub(crate) selects: Vec<Select>,
 }

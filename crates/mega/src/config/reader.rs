@@ -1,4 +1,4 @@
-//! Reads TOML tables key by key. The keys asked for are the keys there are: the list is written once.
+//! Reads TOML tables key by key. A key that nobody asks for is an error, so no list of keys is needed.
 
 use std::borrow::Cow;
 use std::ops::Range;

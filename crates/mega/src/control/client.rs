@@ -14,8 +14,7 @@ use crate::report::{ManagerStatus, VERSION};
 /// How long a manager may take to answer.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Asks every running manager what it sees and does. Returns the answers by pid, and what kept the others
-/// from answering.
+/// Asks every running manager what it sees and does. Returns the answers by pid, and why the others did not answer.
 ///
 /// # Errors
 /// [`Failure::Missing`] where the run directory may not be looked into.

@@ -9,19 +9,19 @@ use super::cause_name;
 
 /// The words for one kind of action.
 pub(crate) struct Words {
-    /// What goes on.
+    /// What mega is doing.
     pub(crate) verb: &'static str,
-    /// Actions of the kind, as they are counted.
+    /// Several such actions.
     pub(crate) plural: &'static str,
-    /// What became of a region or a span.
+    /// What a region or a span was, when it is done.
     pub(crate) done: &'static str,
-    /// What it was before.
+    /// What it is where nothing had to be done.
     pub(crate) already_so: &'static str,
-    /// What a dry run left out.
+    /// What a dry run leaves out.
     pub(crate) would_be: &'static str,
 }
 
-/// Every kind, in the order in which it is told of them.
+/// Every kind, in the order of the reports.
 pub(crate) const KINDS: [ActionKind; 5] = [
     ActionKind::Promote,
     ActionKind::Demote,

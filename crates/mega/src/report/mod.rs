@@ -61,7 +61,7 @@ pub(crate) struct Observed {
     /// Of that, mapped by giant pages.
     #[serde(default)]
     pub(crate) giant: u64,
-    /// Zero-filled base pages in huge pages, as far as they were counted; `null` where none were.
+    /// Zero-filled base pages in huge pages that were counted; `null` where no huge page was.
     pub(crate) bloat: Option<u64>,
 }
 
@@ -122,7 +122,7 @@ pub(crate) struct Actions {
     /// Giant pages demoted to huge pages.
     #[serde(default)]
     pub(crate) demoted_giant: u64,
-    /// Spans of which zero-filled huge pages were given back.
+    /// Spans that gave zero-filled huge pages back.
     #[serde(default)]
     pub(crate) freed_zero: u64,
     pub(crate) already_so: u64,
@@ -145,9 +145,9 @@ pub(crate) struct Actions {
     pub(crate) bloat_bytes_added: u64,
     /// Regions whose zero-filled base pages were counted.
     pub(crate) inspected: u64,
-    /// Actions that a budget put off, each time anew.
+    /// Actions that a budget put off. One that is put off twice counts twice.
     pub(crate) deferred_by_budget: u64,
-    /// Actions held back because they failed before, each time anew.
+    /// Actions held back because they failed before. One that is held back twice counts twice.
     pub(crate) backed_off: u64,
 }
 
@@ -178,7 +178,7 @@ pub(crate) struct Failures {
 }
 
 impl Failures {
-    /// Those of one kind of action, by cause.
+    /// The failures of one kind of action, by cause.
     fn of(&self, kind: ActionKind) -> &BTreeMap<String, u64> {
         match kind {
             ActionKind::Promote => &self.promote,
@@ -189,12 +189,12 @@ impl Failures {
         }
     }
 
-    /// How many there were of all kinds.
+    /// The number of all failures.
     pub(crate) fn count(&self) -> u64 {
         KINDS.iter().flat_map(|&kind| self.of(kind).values()).sum()
     }
 
-    /// A line for each kind of action that failed, with how often for which cause.
+    /// One line for each kind of action that failed: how often, and why.
     pub(crate) fn in_words(&self) -> impl Iterator<Item = String> {
         KINDS.into_iter().filter_map(|kind| {
             let causes = self.of(kind);

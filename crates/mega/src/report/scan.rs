@@ -90,7 +90,7 @@ impl ScanTotals {
     }
 }
 
-/// The regions of an observation in bytes, with what was found `inspected` to be zero-filled.
+/// The regions of an observation in bytes. `inspected` says whether zero-filled pages were counted.
 pub(crate) fn region_reports(observed: &ProcessObservation, inspected: bool) -> Vec<RegionReport> {
     let bytes = |pages: u16| u64::from(pages) * BASE_PAGE_SIZE;
     let report = |region: &mega_core::RegionObservation| RegionReport {

@@ -40,7 +40,7 @@ pub(crate) struct ManagerStatus {
     pub(crate) mode: Mode,
     pub(crate) tracker: String,
     pub(crate) dry_run: bool,
-    /// `null` from a manager that does not say.
+    /// `null` where an older mega answers.
     #[serde(default)]
     pub(crate) fault: Option<FaultReport>,
     pub(crate) uptime_seconds: f64,
@@ -98,18 +98,18 @@ pub(crate) struct GroupStatus {
     /// Bytes per second.
     pub(crate) copy_budget: u64,
     pub(crate) lock_bound_seconds: f64,
-    /// The longest that a process's mmap lock was held in one go, as far as it can be bounded, since the start.
+    /// The longest time that mega held a process's mmap lock in one go, since the start, in calls that can be cut.
     #[serde(default)]
     pub(crate) longest_hold_seconds: f64,
-    /// As they were last observed. A process that has just been found is not in it yet.
+    /// As of the latest observation.
     pub(crate) processes: Vec<ProcessReport>,
     /// Over `processes`.
     pub(crate) totals: Observed,
-    /// Processes that run and could not be observed, those with the lowest pids, by pid.
+    /// Processes that run and could not be observed, by pid; at most 100.
     #[serde(default)]
     pub(crate) refused: Vec<RefusedReport>,
     pub(crate) actions: Actions,
-    /// Why the latest step could not be taken; `null` where it was.
+    /// Why the latest step failed; `null` where it did not.
     #[serde(default)]
     pub(crate) last_error: Option<String>,
 }
@@ -140,6 +140,6 @@ pub(crate) struct RunReport {
 pub(crate) struct FaultReport {
     /// What was asked for: `base` or `inherit`.
     pub(crate) mode: String,
-    /// What they take now, and by what means.
+    /// What they take now, and why.
     pub(crate) by: String,
 }

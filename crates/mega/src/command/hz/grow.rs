@@ -1,4 +1,4 @@
-//! `mega hz grow`: memory for hzmem, out of memory blocks that are emptied for it.
+//! `mega hz grow`: empties memory blocks and gives them to hzmem.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -76,8 +76,8 @@ pub(super) fn run(args: &HzGrow) -> Result<ExitCode, Failure> {
     })
 }
 
-/// Takes memory block after memory block, each time the one with the least to move, until hzmem has as much as was
-/// asked for or none is left to try.
+/// Empties one memory block after the other, the one with the least to move first, until hzmem has enough or none is
+/// left.
 fn grow(
     kernel: &dyn Kernel,
     hzmem: &Hzmem,

@@ -1,4 +1,4 @@
-//! `mega hz shrink`: hzmem's memory given back to the kernel.
+//! `mega hz shrink`: gives memory of hzmem's back to the kernel.
 
 use std::fmt::Write;
 use std::process::ExitCode;
@@ -31,7 +31,7 @@ struct Tried {
     size: u64,
     node: u32,
     removed: bool,
-    /// Bytes of it that were put online; the rest was so already.
+    /// Bytes that mega put online; the rest was online already.
     put_online: u64,
     error: Option<String>,
 }
