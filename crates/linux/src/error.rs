@@ -1,4 +1,4 @@
-//! What can go wrong, in one line each: what was attempted, on what, why it failed, what to do.
+//! What can go wrong. Each error says in one line what was attempted, on what, why it failed and what to do.
 
 use std::io;
 use std::ops::Range;

@@ -1,4 +1,4 @@
-//! Judges what was seen: a feature each, with what it is for, what lacking it costs, and how to get it.
+//! Judges what was seen. Each feature says what it is for, what it costs to lack it, and how to get it.
 
 use std::io;
 
@@ -59,7 +59,7 @@ fn rank(kind: TrackerKind) -> usize {
         .unwrap_or(usize::MAX)
 }
 
-/// State and sight of something that was tried.
+/// The state of something that was tried, and what was seen.
 fn tried(result: &io::Result<()>) -> (State, String) {
     match result {
         Ok(()) => (State::Available, "tried: it works".to_owned()),
@@ -195,7 +195,7 @@ fn zeros_given_back(probes: &Probes) -> Feature {
         state,
         seen,
         needed_for: "giving bloat back",
-        cost_if_missing: "demotion gives no memory back at once; the kernel can only reclaim the pages later",
+        cost_if_missing: "demotion gives no memory back at once; the kernel reclaims the pages later",
         remedy: "boot Linux 6.12 or newer",
         required: false,
     }
@@ -257,8 +257,8 @@ fn pagemap_scan(probes: &Probes) -> Feature {
         name: "PAGEMAP_SCAN",
         state,
         seen,
-        needed_for: "telling shared zeros from zero-filled pages; a cheaper `mapped` tracker",
-        cost_if_missing: "pagemap is read whole instead, several times dearer",
+        needed_for: "telling the shared page of zeros from zero-filled pages; a cheaper `mapped` tracker",
+        cost_if_missing: "pagemap is read whole instead, at several times the cost",
         remedy: "boot Linux 6.7 or newer",
         required: false,
     }
@@ -290,8 +290,8 @@ fn fault_control(probes: &Probes) -> Feature {
         name: "base faults per process (PR_THP_DISABLE_EXCEPT_ADVISED)",
         state,
         seen,
-        needed_for: "`--fault base` without touching other processes",
-        cost_if_missing: "where the global THP mode is `always` it is set to `madvise` meanwhile, for all processes",
+        needed_for: "`--fault base` without a change to other processes",
+        cost_if_missing: "where the global THP mode is `always`, it is `madvise` for that time, for all processes",
         remedy: "boot Linux 6.18 or newer",
         required: false,
     }
@@ -362,7 +362,7 @@ fn module(probes: &Probes) -> Feature {
     }
 }
 
-/// What an error says is missing, without how to get it: that a feature says by itself.
+/// What an error says is missing. How to get it is left out, as a feature has a remedy of its own.
 fn what_is_missing(error: &Error) -> String {
     match error {
         Error::Missing { feature, .. } => format!("{feature} is missing"),

@@ -1,7 +1,7 @@
-//! What this kernel and these privileges allow, what each missing thing costs, and how to get it.
+//! Says what this kernel and these privileges allow, what each missing thing costs, and how to get it.
 //!
-//! `probe` looks, `decide` judges what was seen, and nothing is applied. Looking changes nothing but a few MiB
-//! of this process's own memory, on which promotion and demotion are tried.
+//! `probe` looks, `decide` judges what was seen, and nothing is applied. To look changes only a few MiB of this process's
+//! own memory: promotion and demotion are tried on them.
 
 mod consumers;
 mod decide;
@@ -66,13 +66,13 @@ pub struct Examination {
     pub tracker: TrackerChoice,
     /// What page faults take; `None` where the THP mode cannot be read.
     pub faults: Option<Faults>,
-    /// What else clears Accessed bits or changes page sizes on this machine, as far as it can be seen.
+    /// What else is seen to clear Accessed bits or to change page sizes on this machine.
     pub other_consumers: Vec<String>,
     /// The THP mode, where a killed mega left it changed. The next that starts puts it back.
     pub stale_state: Option<Stale>,
     /// All other settings that a killed mega left changed.
     pub stale_settings: Vec<ledger::Stale>,
-    /// Why it cannot be told what killed megas left changed, where it cannot.
+    /// Why it is not known what killed megas left changed; `None` where it is known.
     pub stale_unknown: Option<String>,
 }
 
@@ -102,14 +102,14 @@ impl Examination {
     }
 }
 
-/// Examines the kernel. Changes nothing but memory of its own; behind a boundary that refuses writes, what cannot be
-/// tried without one is [`State::Unknown`].
+/// Examines the kernel. Changes nothing but memory of its own. Behind a boundary that refuses writes, what takes a write to
+/// try is [`State::Unknown`].
 #[must_use]
 pub fn examine(kernel: &Arc<dyn Kernel>) -> Examination {
     examine_with(kernel, &tracker_choice::choose(kernel, None))
 }
 
-/// Examines the kernel, the trackers having been tried already.
+/// Examines the kernel, after the trackers were tried.
 pub(crate) fn examine_with(kernel: &Arc<dyn Kernel>, choice: &Choice) -> Examination {
     let probes = probe::look(kernel);
     let left_behind = left_behind::find(kernel.as_ref(), RunDir::existing().as_ref());

@@ -15,7 +15,7 @@ use crate::module::interface::{self, ScanBlocks};
 const BATCH: u32 = 2048;
 
 /// The blocks of `frames`, which begin and end at a block's edge, in order. Blocks without memory are left out.
-/// With `forget_accesses` the module counts accesses anew from here.
+/// With `forget_accesses` the module starts to count accesses anew.
 pub(super) fn read(
     device: &Device,
     frames: Range<u64>,

@@ -76,13 +76,14 @@ impl RunDir {
         &self.path
     }
 
-    /// Writes a file so that a reader, or a crash, sees the old content or the new one, never a part.
+    /// Writes a file so that a reader, or a crash, sees the old content or the new one, never a part. The caller holds a
+    /// lock for this name. What a killed writer left of its draft is overwritten by the next one.
     ///
     /// # Errors
     /// [`Error::Io`].
     pub fn write_atomically(&self, name: &str, content: &[u8]) -> Result<(), Error> {
         let path = self.path.join(name);
-        let draft = self.path.join(format!(".{name}.{}", std::process::id()));
+        let draft = self.path.join(format!(".{name}.draft"));
         let written = std::fs::File::create(&draft).and_then(|mut file| {
             file.write_all(content)?;
             file.sync_all()
