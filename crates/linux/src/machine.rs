@@ -14,6 +14,7 @@ use crate::act::perform;
 use crate::observe::memory;
 use crate::observe::zero_filled::ZeroCounter;
 use crate::process::eligible;
+use crate::process::not_eligible::NotEligible;
 use crate::process::target::Target;
 use crate::{Error, Host};
 
@@ -109,6 +110,14 @@ impl LinuxMachine {
     pub fn longest_hold(&self) -> Duration {
         let holds = self.targets.values().map(|target| target.longest_hold);
         holds.max().unwrap_or_default()
+    }
+
+    /// The memory of a process that huge pages would be of use in and cannot map, as it was observed last.
+    #[must_use]
+    pub fn not_eligible(&self, process: ProcessId) -> &[NotEligible] {
+        self.targets
+            .get(&process)
+            .map_or(&[], |target| &target.not_eligible)
     }
 
     /// The eligible regions of a process, in address order: those in `range`, or all.

@@ -10,6 +10,7 @@ use mega_core::engine::{Engine, StepReport};
 use mega_core::policy::{self, BuildError};
 use mega_core::{Action, HUGE_PAGE_SIZE, Machine, Observation, Outcome, ProcessId, RegionRef};
 use mega_linux::process::claim::{Claim, ClaimError};
+use mega_linux::process::not_eligible::NotEligible;
 use mega_linux::settings::changed_settings::ChangedSettings;
 use mega_linux::settings::chunk_order;
 use mega_linux::settings::run_dir::RunDir;
@@ -383,6 +384,7 @@ impl Group {
                 pid: summary.process.pid,
                 name: name(summary.process),
                 observed: Observed::from(summary),
+                not_eligible: bytes_by_reason(self.machine.inner.not_eligible(summary.process)),
             })
             .collect();
         GroupStatus {
@@ -398,6 +400,16 @@ impl Group {
             actions: Actions::from(self.engine.totals()),
         }
     }
+}
+
+/// How many bytes are not eligible, by reason.
+fn bytes_by_reason(left_alone: &[NotEligible]) -> BTreeMap<String, u64> {
+    let mut bytes = BTreeMap::new();
+    for part in left_alone {
+        *bytes.entry(part.reason.name().to_owned()).or_default() +=
+            part.range.end - part.range.start;
+    }
+    bytes
 }
 
 /// A machine of which one group pays for its own CPU time only, not for what other groups use.

@@ -2,6 +2,7 @@
 
 pub mod claim;
 pub mod eligible;
+pub mod not_eligible;
 pub(crate) mod target;
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -13,6 +13,7 @@ use crate::observe::tracker;
 use crate::observe::turns::{self, Turns};
 use crate::observe::zero_filled::ZeroCounter;
 use crate::process::eligible::{self, Mapping};
+use crate::process::not_eligible::NotEligible;
 use crate::process::{self, Stat};
 use crate::{Error, Host};
 
@@ -22,6 +23,8 @@ pub(crate) struct Target {
     pub(crate) handle: ProcessHandle,
     /// Where huge pages may be, in whole regions.
     pub(crate) ranges: Vec<Range<u64>>,
+    /// Where they would be of use and cannot be.
+    pub(crate) not_eligible: Vec<NotEligible>,
     pub(crate) demoter: Demoter,
     /// The longest a call that can be cut has taken.
     pub(crate) longest_hold: Duration,
@@ -55,6 +58,7 @@ impl Target {
             process,
             handle,
             ranges: Vec::new(),
+            not_eligible: Vec::new(),
             demoter: Demoter::default(),
             longest_hold: Duration::ZERO,
             clearer: Clearer::default(),
@@ -85,7 +89,9 @@ impl Target {
 
     fn find_ranges(&mut self, host: &Host, stat: &Stat) -> Result<(), Error> {
         let mappings = self.mappings(host)?;
-        self.ranges = eligible::ranges(&mappings, stat.threads > 1, host.shmem_device());
+        let found = eligible::eligibility(&mappings, stat.threads > 1, host.shmem_device());
+        self.ranges = found.ranges;
+        self.not_eligible = found.not_eligible;
         Ok(())
     }
 

@@ -100,7 +100,8 @@ impl Subject {
         }
     }
 
-    /// Maps `regions` aligned regions of a kind: `private`, `shared`.
+    /// Maps `regions` aligned regions of a kind: `private`; `shared`, at addresses that agree with their offsets modulo
+    /// 2 MiB; `misaligned`, shared at addresses that do not.
     pub(crate) fn map(&mut self, kind: &str, regions: usize) -> Range<u64> {
         let start = self.ask(&format!("map {kind} {}", regions * REGION));
         start..start + (regions * REGION) as u64
@@ -251,11 +252,7 @@ fn obey(line: &str) -> u64 {
 /// Maps memory that starts at a region.
 fn map(kind: &str, length: usize) -> usize {
     use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
-    let flags = match kind {
-        "private" => MapFlags::PRIVATE,
-        "shared" => MapFlags::SHARED,
-        other => panic!("no such kind: {other}"),
-    } | MapFlags::NORESERVE;
+    let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
     let protection = ProtFlags::READ | ProtFlags::WRITE;
     // SAFETY: new memory at an address of the kernel's choice.
     let base =
@@ -269,6 +266,16 @@ fn map(kind: &str, length: usize) -> usize {
     };
     cut(base, start);
     cut(start + length, base + length + 2 * REGION);
+    let shared_from = match kind {
+        "private" => return start,
+        "shared" => start,
+        "misaligned" => start - PAGE,
+        other => panic!("no such kind: {other}"),
+    };
+    let place = std::ptr::with_exposed_provenance_mut(shared_from);
+    let shared = MapFlags::SHARED | MapFlags::NORESERVE | MapFlags::FIXED;
+    // SAFETY: over what was just mapped, and the page below it that was left out.
+    unsafe { mmap_anonymous(place, start + length - shared_from, protection, shared) }.unwrap();
     start
 }
 

@@ -107,5 +107,17 @@ fn group_in_words(group: &GroupStatus) -> String {
     for line in table.to_string().lines() {
         let _ = writeln!(text, "    {line}");
     }
+    for process in &group.processes {
+        for (reason, bytes) in &process.not_eligible {
+            let _ = writeln!(
+                text,
+                "    {}: {} cannot be huge: {} (`mega scan {}` says what to do)",
+                process.pid,
+                bytes::format(*bytes),
+                reason.replace('_', " "),
+                process.pid
+            );
+        }
+    }
     text
 }

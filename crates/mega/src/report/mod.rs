@@ -12,7 +12,7 @@ use mega_core::engine::{ProcessSummary, Totals};
 use serde::{Deserialize, Serialize};
 
 pub(crate) use action::ActionReport;
-pub(crate) use scan::{RegionReport, ScanReport, ScanTotals, region_reports};
+pub(crate) use scan::{NotEligibleReport, RegionReport, ScanReport, ScanTotals, region_reports};
 pub(crate) use status::{
     CompactionReport, FaultReport, GroupStatus, ManagerStatus, Mode, OwnCost, RunReport,
     StatusReport,
@@ -105,6 +105,9 @@ pub(crate) struct ProcessReport {
     pub(crate) name: String,
     #[serde(flatten)]
     pub(crate) observed: Observed,
+    /// Bytes of addresses that huge pages would be of use in and cannot map, by reason.
+    #[serde(default)]
+    pub(crate) not_eligible: BTreeMap<String, u64>,
 }
 
 /// What was done since the start.
