@@ -15,6 +15,7 @@ use crate::observe::memory;
 use crate::observe::zero_filled::ZeroCounter;
 use crate::process::eligible;
 use crate::process::not_eligible::NotEligible;
+use crate::process::sharing::{SharedRange, Sharing};
 use crate::process::target::Target;
 use crate::{Error, Host};
 
@@ -44,6 +45,7 @@ pub struct LinuxMachine {
     departed: Vec<ProcessId>,
     refused: Vec<(ProcessId, Error)>,
     last_observation: Option<Duration>,
+    sharing: Sharing,
     zero_counter: ZeroCounter,
 }
 
@@ -59,6 +61,7 @@ impl LinuxMachine {
             departed: Vec::new(),
             refused: Vec::new(),
             last_observation: None,
+            sharing: Sharing::default(),
             zero_counter: ZeroCounter::default(),
         }
     }
@@ -189,20 +192,45 @@ impl LinuxMachine {
         }
     }
 
-    /// Observes one target. `None` where it is gone.
+    /// Finds out where a target may be acted on now. False where it is gone.
+    fn refresh_target(&mut self, process: ProcessId) -> Result<bool, Error> {
+        let known = match self.targets.remove(&process) {
+            Some(target) => target.refreshed(&self.host),
+            None => Target::open(&self.host, process),
+        };
+        match known {
+            Ok(target) => {
+                self.targets.insert(process, target);
+                Ok(true)
+            }
+            Err(Error::Gone { .. }) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Leaves each part of shared memory to one of these targets, which have just been refreshed.
+    fn share_out(&mut self, present: &[ProcessId]) {
+        let mapped: BTreeMap<ProcessId, Vec<SharedRange>> = present
+            .iter()
+            .filter_map(|process| Some((*process, self.targets.get(process)?.shared.clone())))
+            .collect();
+        let kernel = self.host.kernel().as_ref();
+        let resident = |process: ProcessId| crate::process::shared_resident(kernel, process.pid);
+        for (process, left) in self.sharing.divide(&mapped, resident) {
+            if let Some(target) = self.targets.get_mut(&process) {
+                target.leave_alone(left);
+            }
+        }
+    }
+
+    /// Observes one target, which has just been refreshed. `None` where it is gone.
     fn observe_target(
         &mut self,
         process: ProcessId,
         interval: Duration,
     ) -> Result<Option<ProcessObservation>, Error> {
-        let known = match self.targets.remove(&process) {
-            Some(target) => target.refreshed(&self.host),
-            None => Target::open(&self.host, process),
-        };
-        let mut target = match known {
-            Ok(target) => target,
-            Err(Error::Gone { .. }) => return Ok(None),
-            Err(error) => return Err(error),
+        let Some(mut target) = self.targets.remove(&process) else {
+            return Ok(None);
         };
         let mut regions = Vec::new();
         match target.scan(&self.host, &mut regions) {
@@ -282,7 +310,16 @@ impl Machine for LinuxMachine {
         };
         let mut departed = Vec::new();
         let mut failures = Vec::new();
+        let mut present = Vec::with_capacity(self.wanted.len());
         for process in self.wanted.clone() {
+            match self.refresh_target(process) {
+                Ok(true) => present.push(process),
+                Ok(false) => departed.push(process),
+                Err(error) => failures.push((process, error)),
+            }
+        }
+        self.share_out(&present);
+        for process in present {
             match self.observe_target(process, observation.interval) {
                 Ok(Some(process)) => observation.processes.push(process),
                 Ok(None) => departed.push(process),

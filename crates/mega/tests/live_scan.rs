@@ -203,7 +203,7 @@ fn shared_memory_that_cannot_be_huge_is_listed_with_a_remedy() {
     }
     let words = live::text(&words.stdout);
     assert!(
-        words.contains("cannot be huge") && words.contains("What to do"),
+        words.contains("left alone") && words.contains("What to do"),
         "{words}"
     );
 }

@@ -15,6 +15,7 @@ use std::ops::Range;
 use mega_core::HUGE_PAGE_SIZE;
 
 use super::not_eligible::{NotEligible, Reason};
+use super::sharing::SharedRange;
 
 /// One line of `/proc/PID/maps`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -142,6 +143,8 @@ pub fn mappings(maps: &[u8]) -> Vec<Mapping> {
 pub struct Eligibility {
     /// What they may map, in whole regions, ascending and disjoint.
     pub ranges: Vec<Range<u64>>,
+    /// What of that is shared memory, ascending.
+    pub shared: Vec<SharedRange>,
     /// What they cannot, in whole regions, ascending.
     pub not_eligible: Vec<NotEligible>,
 }
@@ -161,6 +164,7 @@ pub fn eligibility(
 ) -> Eligibility {
     let below = std::iter::once(None).chain(mappings.iter().map(Some));
     let mut ranges: Vec<Range<u64>> = Vec::new();
+    let mut shared = Vec::new();
     let mut not_eligible = Vec::new();
     for (mapping, below) in mappings.iter().zip(below) {
         if !mapping.accessible
@@ -192,11 +196,21 @@ pub fn eligibility(
         // The kernel lists mappings in order; a text that does not is not followed into overlap.
         let in_order = ranges.last().is_none_or(|last| last.end <= range.start);
         if in_order {
+            if mapping.shared {
+                shared.push(SharedRange {
+                    range: range.clone(),
+                    file: (mapping.device, mapping.inode),
+                    offset: mapping
+                        .offset
+                        .saturating_add(range.start - mapping.range.start),
+                });
+            }
             ranges.push(range);
         }
     }
     Eligibility {
         ranges,
+        shared,
         not_eligible,
     }
 }
@@ -308,6 +322,9 @@ mod tests {
         ] {
             let seen = found(range, "rw-s", offset, anonymous);
             assert_eq!(seen.ranges.first().cloned(), eligible, "{range} {offset}");
+            let part = seen.shared.first();
+            assert!(part.is_none_or(|part| part.offset % HUGE_PAGE_SIZE == 0));
+            assert_eq!(part.map(|part| part.range.clone()), eligible);
             assert_eq!(seen.not_eligible.is_empty(), eligible.is_some());
         }
         let seen = found("40001000-40801000", "rw-s", "0", anonymous);

@@ -3,6 +3,7 @@
 pub mod claim;
 pub mod eligible;
 pub mod not_eligible;
+pub mod sharing;
 pub(crate) mod target;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -127,6 +128,16 @@ pub fn stat(kernel: &dyn Kernel, pid: u32) -> Result<Stat, Error> {
         path,
         reason: "not in the format of proc(5)".to_owned(),
     })
+}
+
+/// The shared memory that a process has resident, in bytes: the third field of `/proc/PID/statm`, in which files count
+/// too. 0 where it cannot be read.
+pub(crate) fn shared_resident(kernel: &dyn Kernel, pid: u32) -> u64 {
+    let pages = kernel.read(&path(pid, "statm")).ok().and_then(|text| {
+        let text = String::from_utf8(text).ok()?;
+        text.split_ascii_whitespace().nth(2)?.parse::<u64>().ok()
+    });
+    pages.unwrap_or(0).saturating_mul(BASE_PAGE_SIZE)
 }
 
 /// Makes sure that `pid` is a process whose memory can be managed, and names it.

@@ -11,6 +11,22 @@ pub struct NotEligible {
     pub reason: Reason,
 }
 
+/// Takes what is left alone out of `ranges`, which are ascending and disjoint.
+pub(crate) fn take_out(ranges: &mut Vec<Range<u64>>, left_alone: &[NotEligible]) {
+    for part in left_alone.iter().map(|part| &part.range) {
+        let split = |range: &Range<u64>| {
+            let below = range.start..range.end.min(part.start);
+            let above = range.start.max(part.end)..range.end;
+            [below, above]
+        };
+        *ranges = ranges
+            .iter()
+            .flat_map(split)
+            .filter(|range| !range.is_empty())
+            .collect();
+    }
+}
+
 /// Why memory is left alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Reason {
@@ -19,6 +35,11 @@ pub enum Reason {
     MisalignedShared,
     /// The same in the mount at `/dev/shm`, for which another setting decides.
     MisalignedPosixShared,
+    /// The same memory is observed and acted on through another process that maps it, or through another mapping.
+    CountedWith {
+        /// That process.
+        pid: u32,
+    },
 }
 
 impl Reason {
@@ -27,16 +48,18 @@ impl Reason {
     pub const fn name(self) -> &'static str {
         match self {
             Reason::MisalignedShared | Reason::MisalignedPosixShared => "misaligned_shared_memory",
+            Reason::CountedWith { .. } => "counted_elsewhere",
         }
     }
 
     /// Why, in words.
     #[must_use]
-    pub const fn in_words(self) -> &'static str {
+    pub fn in_words(self) -> String {
         match self {
             Reason::MisalignedShared | Reason::MisalignedPosixShared => {
-                "shared memory at addresses that no huge page of it fits"
+                "shared memory at addresses that no huge page of it fits".to_owned()
             }
+            Reason::CountedWith { pid } => format!("shared memory that is counted with pid {pid}"),
         }
     }
 
@@ -50,6 +73,41 @@ impl Reason {
             Reason::MisalignedPosixShared => {
                 "mount -o remount,huge=advise /dev/shm (or huge=within_size, or huge=always) before the program maps it, that is, and then start the program again: the kernel chooses addresses that huge pages fit only then"
             }
+            Reason::CountedWith { .. } => {
+                "nothing: a promotion there is for all processes that map the memory"
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+#[allow(
+    clippy::single_range_in_vec_init,
+    reason = "one range is a list of ranges"
+)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_left_alone_is_cut_out_wherever_it_lies() {
+        for (part, rest) in [
+            (0..5, vec![10..20, 30..40]),
+            (10..20, vec![30..40]),
+            (12..15, vec![10..12, 15..20, 30..40]),
+            (15..35, vec![10..15, 35..40]),
+            (20..30, vec![10..20, 30..40]),
+            (0..50, vec![]),
+        ] {
+            let mut ranges = vec![10..20, 30..40];
+            let reason = Reason::CountedWith { pid: 1 };
+            take_out(
+                &mut ranges,
+                &[NotEligible {
+                    range: part,
+                    reason,
+                }],
+            );
+            assert_eq!(ranges, rest);
         }
     }
 }

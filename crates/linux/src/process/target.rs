@@ -13,7 +13,8 @@ use crate::observe::tracker;
 use crate::observe::turns::{self, Turns};
 use crate::observe::zero_filled::ZeroCounter;
 use crate::process::eligible::{self, Mapping};
-use crate::process::not_eligible::NotEligible;
+use crate::process::not_eligible::{self, NotEligible};
+use crate::process::sharing::SharedRange;
 use crate::process::{self, Stat};
 use crate::{Error, Host};
 
@@ -23,6 +24,8 @@ pub(crate) struct Target {
     pub(crate) handle: ProcessHandle,
     /// Where huge pages may be, in whole regions.
     pub(crate) ranges: Vec<Range<u64>>,
+    /// What of that is shared memory, and may be another process's to be looked at through.
+    pub(crate) shared: Vec<SharedRange>,
     /// Where they would be of use and cannot be.
     pub(crate) not_eligible: Vec<NotEligible>,
     pub(crate) demoter: Demoter,
@@ -58,6 +61,7 @@ impl Target {
             process,
             handle,
             ranges: Vec::new(),
+            shared: Vec::new(),
             not_eligible: Vec::new(),
             demoter: Demoter::default(),
             longest_hold: Duration::ZERO,
@@ -91,8 +95,16 @@ impl Target {
         let mappings = self.mappings(host)?;
         let found = eligible::eligibility(&mappings, stat.threads > 1, host.shmem_device());
         self.ranges = found.ranges;
+        self.shared = found.shared;
         self.not_eligible = found.not_eligible;
         Ok(())
+    }
+
+    /// Leaves parts of its memory alone until it is refreshed.
+    pub(crate) fn leave_alone(&mut self, parts: Vec<NotEligible>) {
+        not_eligible::take_out(&mut self.ranges, &parts);
+        self.not_eligible.extend(parts);
+        self.not_eligible.sort_by_key(|part| part.range.start);
     }
 
     /// Its mappings now.

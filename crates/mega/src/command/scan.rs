@@ -209,7 +209,7 @@ fn not_eligible_in_words(left_alone: &[NotEligibleReport]) -> String {
         // Writing to a string does not fail.
         let _ = writeln!(
             text,
-            "{:x}-{:x}: {} cannot be huge: {}",
+            "{:x}-{:x}: {} left alone: {}",
             part.start,
             part.start + part.length,
             bytes::format(part.length),
@@ -307,10 +307,10 @@ mod tests {
             length: 4 << 20,
             reason: "r",
             remedy: "do this",
-            why: "so",
+            why: "so".to_owned(),
         };
         let text = not_eligible_in_words(&[part(0x40_0000), part(0x100_0000)]);
-        let expected = "400000-800000: 4 MiB cannot be huge: so\n1000000-1400000: 4 MiB cannot be huge: so\nWhat to do: do this.\n\n";
+        let expected = "400000-800000: 4 MiB left alone: so\n1000000-1400000: 4 MiB left alone: so\nWhat to do: do this.\n\n";
         assert_eq!(text, expected);
     }
 

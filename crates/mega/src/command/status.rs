@@ -111,11 +111,14 @@ fn group_in_words(group: &GroupStatus) -> String {
         for (reason, bytes) in &process.not_eligible {
             let _ = writeln!(
                 text,
-                "    {}: {} cannot be huge: {} (`mega scan {}` says what to do)",
+                "    {}: {} left alone: {}{}",
                 process.pid,
                 bytes::format(*bytes),
                 reason.replace('_', " "),
-                process.pid
+                match reason.starts_with("misaligned") {
+                    true => format!(" (`mega scan {}` says what to do)", process.pid),
+                    false => String::new(),
+                }
             );
         }
     }

@@ -27,7 +27,7 @@ pub(crate) struct ScanReport {
 }
 
 /// Memory that is left alone, in bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct NotEligibleReport {
     pub(crate) start: u64,
     pub(crate) length: u64,
@@ -35,7 +35,7 @@ pub(crate) struct NotEligibleReport {
     pub(crate) remedy: &'static str,
     /// The reason in words, for people.
     #[serde(skip)]
-    pub(crate) why: &'static str,
+    pub(crate) why: String,
 }
 
 impl From<&NotEligible> for NotEligibleReport {
