@@ -14,6 +14,9 @@ use crate::act::perform;
 use crate::observe::memory;
 use crate::observe::zero_filled::ZeroCounter;
 use crate::process::eligible;
+use crate::process::not_eligible::NotEligible;
+use crate::process::sharing::{SharedRange, Sharing};
+use crate::process::statm;
 use crate::process::target::{Held, Target};
 use crate::{Error, Host};
 
@@ -43,6 +46,7 @@ pub struct LinuxMachine {
     departed: Vec<ProcessId>,
     refused: Vec<(ProcessId, Error)>,
     last_observation: Option<Duration>,
+    sharing: Sharing,
     zero_counter: ZeroCounter,
 }
 
@@ -58,6 +62,7 @@ impl LinuxMachine {
             departed: Vec::new(),
             refused: Vec::new(),
             last_observation: None,
+            sharing: Sharing::default(),
             zero_counter: ZeroCounter::default(),
         }
     }
@@ -110,6 +115,23 @@ impl LinuxMachine {
         holds.max().unwrap_or_default()
     }
 
+    /// The memory of a process that huge pages would be of use in and cannot map, as it was observed last.
+    #[must_use]
+    pub fn not_eligible(&self, process: ProcessId) -> &[NotEligible] {
+        self.targets
+            .get(&process)
+            .map_or(&[], |target| &target.not_eligible)
+    }
+
+    /// The same of every target that has such memory.
+    pub fn all_not_eligible(&self) -> impl Iterator<Item = (ProcessId, &[NotEligible])> {
+        let some = self
+            .targets
+            .values()
+            .filter(|target| !target.not_eligible.is_empty());
+        some.map(|target| (target.process, target.not_eligible.as_slice()))
+    }
+
     /// The eligible regions of a process, in address order: those in `range`, or all.
     ///
     /// # Errors
@@ -154,9 +176,9 @@ impl LinuxMachine {
         process: ProcessId,
         range: Option<Range<u64>>,
     ) -> Result<Vec<Range<u64>>, Error> {
-        let target = Target::new(process).hold(&self.host, None)?;
+        let target = Target::refreshed(process, &self.host)?;
         match range {
-            None => Ok(target.release().ranges),
+            None => Ok(target.ranges),
             Some(range) => {
                 let maps = target.mappings(&self.host)?;
                 if !maps.iter().any(|mapping| {
@@ -179,21 +201,53 @@ impl LinuxMachine {
         }
     }
 
-    /// Observes one target. `None` where it is gone.
+    /// Finds out where a target may be acted on now. False where it is gone.
+    fn refresh_target(&mut self, process: ProcessId) -> Result<bool, Error> {
+        let activity = self.host.processes().activity(process);
+        let target = self
+            .targets
+            .entry(process)
+            .or_insert_with(|| Target::new(process));
+        match target.refresh(&self.host, activity) {
+            Ok(()) => Ok(true),
+            Err(Error::Gone { .. }) => {
+                self.targets.remove(&process);
+                Ok(false)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Leaves each part of shared memory to one of these targets, which have just been refreshed.
+    fn share_out(&mut self, present: &[ProcessId]) {
+        let mapped: BTreeMap<ProcessId, Vec<SharedRange>> = present
+            .iter()
+            .filter_map(|process| Some((*process, self.targets.get(process)?.shared())))
+            .filter(|(_, shared)| !shared.is_empty())
+            .map(|(process, shared)| (process, shared.to_vec()))
+            .collect();
+        let kernel = self.host.kernel().as_ref();
+        let resident = |process: ProcessId| {
+            statm::resident(kernel, process.pid).map_or(0, |resident| resident.shared)
+        };
+        let mut left = self.sharing.divide(&mapped, resident);
+        for (process, target) in &mut self.targets {
+            target.leave_alone(left.remove(process).unwrap_or_default());
+        }
+    }
+
+    /// Observes one target, which has just been refreshed. `None` where it is gone.
     fn observe_target(
         &mut self,
         process: ProcessId,
         interval: Duration,
     ) -> Result<Option<ProcessObservation>, Error> {
-        let mut known = self
-            .targets
-            .remove(&process)
-            .unwrap_or_else(|| Target::new(process));
-        // From before it is looked at: what it does from now on makes it active next time.
-        let activity = self.host.processes().activity(process);
-        if let Some(regions) = known.at_rest(activity) {
-            let accesses_known = known.accesses_known(&self.host);
-            self.targets.insert(process, known);
+        let Some(target) = self.targets.remove(&process) else {
+            return Ok(None);
+        };
+        if let Some(regions) = target.at_rest() {
+            let accesses_known = target.accesses_known(&self.host);
+            self.targets.insert(process, target);
             return Ok(Some(ProcessObservation {
                 process,
                 regions,
@@ -202,7 +256,7 @@ impl LinuxMachine {
                 cgroup: None,
             }));
         }
-        let mut target = match known.hold(&self.host, activity) {
+        let mut target = match target.hold(&self.host) {
             Ok(target) => target,
             Err(Error::Gone { .. }) => return Ok(None),
             Err(error) => return Err(error),
@@ -225,7 +279,7 @@ impl LinuxMachine {
         }
         let accesses_known = target.accesses_known(&self.host);
         target.clear(&self.host, &mut regions, interval, self.options.lock_bound);
-        target.may_rest(activity, &regions);
+        target.may_rest(&regions);
         self.targets.insert(process, target.release());
         Ok(Some(ProcessObservation {
             process,
@@ -242,10 +296,11 @@ impl LinuxMachine {
         process: ProcessId,
         work: impl FnOnce(&Host, &mut Held) -> T,
     ) -> Result<T, Error> {
-        let known = self.targets.remove(&process);
-        let known = known.unwrap_or_else(|| Target::new(process));
-        let activity = self.host.processes().activity(process);
-        let mut held = known.hold(&self.host, activity)?;
+        let known = match self.targets.remove(&process) {
+            Some(known) => known,
+            None => Target::refreshed(process, &self.host)?,
+        };
+        let mut held = known.hold(&self.host)?;
         let done = work(&self.host, &mut held);
         self.targets.insert(process, held.release());
         Ok(done)
@@ -287,17 +342,26 @@ impl Machine for LinuxMachine {
             giant_pages: self.host.has_giant_pages(),
             free_zero: self.host.can_free_zero(),
         };
-        let mut departed = Vec::new();
+        let mut departed = BTreeSet::new();
         let mut failures = Vec::new();
+        let mut present = Vec::with_capacity(self.wanted.len());
         for process in self.wanted.clone() {
+            match self.refresh_target(process) {
+                Ok(true) => present.push(process),
+                Ok(false) => departed.extend([process]),
+                Err(error) => failures.push((process, error)),
+            }
+        }
+        self.share_out(&present);
+        for process in present {
             match self.observe_target(process, observation.interval) {
                 Ok(Some(process)) => observation.processes.push(process),
-                Ok(None) => departed.push(process),
+                Ok(None) => departed.extend([process]),
                 Err(error) => failures.push((process, error)),
             }
         }
         self.wanted.retain(|process| !departed.contains(process));
-        self.departed.append(&mut departed);
+        self.departed.extend(departed);
         self.last_observation = Some(now);
         // Of a step of which nobody took them, nobody wants to know any more.
         self.refused = failures;

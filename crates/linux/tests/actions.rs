@@ -18,7 +18,8 @@ use common::subject::Subject;
 use mega_core::{
     Action, ActionKind, Cause, Machine, Outcome, PageSize, ProcessId, Region, RegionRef,
 };
-use mega_linux::kernel::LiveKernel;
+use mega_linux::kernel::{Advice, Kernel, LiveKernel};
+use mega_linux::process::not_eligible::Reason;
 use mega_linux::settings::fault;
 use mega_linux::settings::thp_mode::{self, ThpMode};
 use mega_linux::{Host, HostOptions, LinuxMachine, MachineOptions};
@@ -127,6 +128,37 @@ fn promotion_makes_pages_huge_and_keeps_the_data() {
 }
 
 #[test]
+fn shared_memory_that_cannot_be_huge_is_not_tried() {
+    let Some(mut machine) = machine("shared_memory_that_cannot_be_huge_is_not_tried") else {
+        return;
+    };
+    let mut subject = Subject::start();
+    let range = subject.map("misaligned", 4);
+    subject.fill(&range, 1);
+    let process = subject.process();
+    // The kernel itself refuses it.
+    let handle = LiveKernel.open_process(process.pid).unwrap();
+    let collapsed = LiveKernel.advise(&handle, std::slice::from_ref(&range), Advice::Collapse);
+    assert_eq!(
+        collapsed.unwrap_err().raw_os_error(),
+        Some(rustix::io::Errno::INVAL.raw_os_error())
+    );
+    machine.set_targets(vec![process]);
+    let seen = machine.observe().unwrap();
+    let is_inside = |region: Region| range.contains(&region.start());
+    let regions = &seen.processes[0].regions;
+    assert!(regions.iter().all(|seen| !is_inside(seen.region)));
+    let told = machine.not_eligible(process);
+    assert!(
+        told.iter()
+            .any(|part| part.range == range && part.reason == Reason::MisalignedShared),
+        "{told:?}"
+    );
+    let outcomes = act(&mut machine, ActionKind::Promote, &subject, &range);
+    assert_eq!(outcomes, [Outcome::Failed(Cause::NotEligible); 4]);
+}
+
+#[test]
 fn demotion_splits_gives_back_zeros_and_keeps_the_data() {
     let Some(mut machine) = machine("demotion_splits_gives_back_zeros_and_keeps_the_data") else {
         return;
@@ -207,6 +239,13 @@ fn what_the_kernel_refuses_is_told_apart() {
 
     let locked = subject.map("private", 2);
     subject.fill(&locked, 1);
+    let promoted = act(&mut machine, ActionKind::Promote, &subject, &locked);
+    assert_eq!(
+        promoted,
+        [Outcome::Failed(Cause::NotEligible); 2],
+        "not mapped when last observed"
+    );
+    machine.observe().unwrap();
     let promoted = act(&mut machine, ActionKind::Promote, &subject, &locked);
     assert!(promoted.iter().all(is_done), "{promoted:?}");
     subject.advise("lock", &locked);

@@ -9,6 +9,7 @@ use mega_core::engine::{Engine, StepReport, Unmet};
 use mega_core::policy::{self, Policy};
 use mega_core::{Action, Machine, Observation, Outcome, ProcessId, RegionRef};
 use mega_linux::process::claim::{Claim, ClaimError, Claims};
+use mega_linux::process::not_eligible::NotEligible;
 use mega_linux::settings::chunk_order;
 use mega_linux::settings::fault::{FaultControl, FaultMode};
 use mega_linux::settings::ledger::Guard;
@@ -379,10 +380,26 @@ impl Group {
             totals: self.engine.totals().clone(),
             latest: self.latest.clone(),
             refused: self.refusals.report(),
+            not_eligible: self
+                .machine
+                .inner
+                .all_not_eligible()
+                .map(|(process, parts)| (process, bytes_by_reason(parts)))
+                .collect(),
             longest_hold: self.longest_hold,
             last_error: self.last_error.clone(),
         }
     }
+}
+
+/// How many bytes are not eligible, by reason.
+fn bytes_by_reason(left_alone: &[NotEligible]) -> BTreeMap<String, u64> {
+    let mut bytes = BTreeMap::new();
+    for part in left_alone {
+        *bytes.entry(part.reason.name().to_owned()).or_default() +=
+            part.range.end - part.range.start;
+    }
+    bytes
 }
 
 fn machine_options(settings: &Settings) -> MachineOptions {

@@ -4,6 +4,7 @@
 //! So an answer never waits for a step, which may take long. Only an answer looks up the names of the processes and the
 //! manager's own cost.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -51,6 +52,8 @@ pub(crate) struct GroupSnapshot {
     pub(crate) latest: Option<Arc<StepReport>>,
     /// Processes that the latest step could not observe.
     pub(crate) refused: Vec<RefusedReport>,
+    /// Of the processes with memory that huge pages cannot map: how many bytes, by reason.
+    pub(crate) not_eligible: BTreeMap<ProcessId, BTreeMap<String, u64>>,
     /// The longest time that mega held a process's mmap lock in one go, since the start.
     pub(crate) longest_hold: Duration,
     /// Why the latest step failed, if it did.
@@ -108,6 +111,11 @@ impl GroupSnapshot {
                 pid: summary.process.pid,
                 name: name(host, summary.process),
                 observed: Observed::from(summary),
+                not_eligible: self
+                    .not_eligible
+                    .get(&summary.process)
+                    .cloned()
+                    .unwrap_or_default(),
             })
             .collect();
         GroupStatus {

@@ -25,6 +25,7 @@ pub(super) fn features(probes: &Probes, choice: &Choice) -> Vec<Feature> {
         clear_refs(probes),
         fault_control(probes),
         read_memory(probes),
+        shared_memory(probes),
         cgroups(probes),
         module(probes),
         giant_pages(probes),
@@ -318,6 +319,28 @@ fn read_memory(probes: &Probes) -> Feature {
         needed_for: "counting zero-filled pages",
         cost_if_missing: "bloat is not known",
         remedy: "run as root with kernel.yama.ptrace_scope below 3 (it stays 3 until the next boot)",
+        required: false,
+    }
+}
+
+fn shared_memory(probes: &Probes) -> Feature {
+    let (state, seen) = match probes.shmem_enabled.as_deref() {
+        None => (
+            State::Missing,
+            "/sys/kernel/mm/transparent_hugepage/shmem_enabled cannot be read".to_owned(),
+        ),
+        Some(setting @ ("never" | "deny")) => {
+            (State::Missing, format!("shmem_enabled is {setting}"))
+        }
+        Some(setting) => (State::Available, format!("shmem_enabled is {setting}")),
+    };
+    Feature {
+        name: "huge pages for shared memory (shmem_enabled)",
+        state,
+        seen,
+        needed_for: "promoting memory that processes share (MAP_SHARED | MAP_ANONYMOUS, memfd, System V), PostgreSQL's say",
+        cost_if_missing: "what is mapped meanwhile gets addresses that no huge page fits, mostly, and stays so; `mega scan` lists it",
+        remedy: "write advise to /sys/kernel/mm/transparent_hugepage/shmem_enabled before the programs start",
         required: false,
     }
 }

@@ -46,6 +46,8 @@ pub(super) struct Probes {
     pub(super) per_process_fault_control: Option<bool>,
     /// Yama's restriction on reading other processes' memory, 0 to 3; `None` without Yama.
     pub(super) ptrace_scope: Option<u8>,
+    /// The setting in force for the kernel's own tmpfs; `None` where the kernel has none.
+    pub(super) shmem_enabled: Option<String>,
     pub(super) unified_cgroups: bool,
     /// hzmem's memory in bytes; an error where its module is not loaded, or cannot be asked.
     pub(super) hzmem: Result<u64, Error>,
@@ -76,6 +78,8 @@ pub(super) fn look(boundary: &Arc<dyn Kernel>) -> Probes {
         per_process_fault_control: crate::settings::fault::knows_per_process_control(kernel),
         ptrace_scope: line(kernel, "/proc/sys/kernel/yama/ptrace_scope")
             .and_then(|text| text.parse().ok()),
+        shmem_enabled: line(kernel, "/sys/kernel/mm/transparent_hugepage/shmem_enabled")
+            .and_then(|text| Some(text.split_once('[')?.1.split_once(']')?.0.to_owned())),
         unified_cgroups: kernel
             .read(Path::new("/proc/self/cgroup"))
             .is_ok_and(|text| {

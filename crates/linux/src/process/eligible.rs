@@ -4,10 +4,18 @@
 //! tables under the target's mmap lock and is not read at all. Hugetlb and PFN maps show in `maps` as files.
 //! What only the flags tell, `MADV_NOHUGEPAGE`, is learnt from the kernel's refusal of the first promotion, and
 //! remembered ([`crate::machine::LinuxMachine`]).
+//!
+//! Shared memory can be huge only where its address and its offset in the file agree modulo 2 MiB
+//! (`thp_vma_suitable_order` in the kernel, which MADV_COLLAPSE does not pass over either). The kernel chooses such
+//! an address only for memory that it may make huge at a fault: mapped while `shmem_enabled` is `never`, it is
+//! misaligned for good. Both were seen on 6.18.
 
 use std::ops::Range;
 
 use mega_core::HUGE_PAGE_SIZE;
+
+use super::not_eligible::{NotEligible, Reason};
+use super::sharing::SharedRange;
 
 /// One line of `/proc/PID/maps`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,6 +28,8 @@ pub struct Mapping {
     pub writable: bool,
     /// Whether writes are seen by others who map the same.
     pub shared: bool,
+    /// Where in the file it begins, in bytes; 0 without one.
+    pub offset: u64,
     /// The device that holds the file it maps, major and minor; 0, 0 for none.
     pub device: (u32, u32),
     /// The inode of the file it maps; 0 for none.
@@ -41,7 +51,7 @@ impl Mapping {
         };
         let (start, end) = field().split_once('-')?;
         let permissions = field().as_bytes();
-        let (_offset, device) = (field(), field());
+        let (offset, device) = (u64::from_str_radix(field(), 16).ok()?, field());
         let (major, minor) = device.split_once(':')?;
         let device = (
             u32::from_str_radix(major, 16).ok()?,
@@ -57,6 +67,7 @@ impl Mapping {
             accessible: read == b'r' || write == b'w' || execute == b'x',
             writable: write == b'w',
             shared: sharing == b's',
+            offset,
             device,
             inode,
             name: rest.trim_start().to_owned(),
@@ -77,6 +88,20 @@ impl Mapping {
         self.shared
             && self.inode != 0
             && (Some(self.device) == shmem_device || self.name.starts_with("/dev/shm/"))
+    }
+
+    /// Why huge pages cannot map it though it is shared memory, if so.
+    fn misaligned(&self) -> Option<Reason> {
+        let is_aligned = self
+            .range
+            .start
+            .wrapping_sub(self.offset)
+            .is_multiple_of(HUGE_PAGE_SIZE);
+        match (is_aligned, self.name.starts_with("/dev/shm/")) {
+            (true, _) => None,
+            (false, true) => Some(Reason::MisalignedPosixShared),
+            (false, false) => Some(Reason::MisalignedShared),
+        }
     }
 
     fn is_guard(&self) -> bool {
@@ -113,7 +138,18 @@ pub fn mappings(maps: &[u8]) -> Vec<Mapping> {
         .collect()
 }
 
-/// The parts of `mappings` that huge pages may map, each trimmed to whole regions, ascending and disjoint.
+/// What of a process's memory huge pages may map, and what they cannot though it is of that kind.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Eligibility {
+    /// What they may map, in whole regions, ascending and disjoint.
+    pub ranges: Vec<Range<u64>>,
+    /// What of that is shared memory, ascending.
+    pub shared: Vec<SharedRange>,
+    /// What they cannot, in whole regions, ascending.
+    pub not_eligible: Vec<NotEligible>,
+}
+
+/// Tells the parts of `mappings` that huge pages may map from the others.
 ///
 /// Stacks are left out: the main one by its name, a thread's by its guard below. Since 6.7 the kernel itself
 /// refuses huge pages for stacks of threads (`MAP_STACK` implies `MADV_NOHUGEPAGE`); before, the guard is all
@@ -121,13 +157,15 @@ pub fn mappings(maps: &[u8]) -> Vec<Mapping> {
 /// stack merged with the memory above it, the lowest 8 MiB are. `threaded` says whether there are other threads,
 /// `shmem_device` which device the kernel's own tmpfs is ([`crate::kernel::Kernel::shmem_device`]).
 #[must_use]
-pub fn ranges(
+pub fn eligibility(
     mappings: &[Mapping],
     threaded: bool,
     shmem_device: Option<(u32, u32)>,
-) -> Vec<Range<u64>> {
+) -> Eligibility {
     let below = std::iter::once(None).chain(mappings.iter().map(Some));
     let mut ranges: Vec<Range<u64>> = Vec::new();
+    let mut shared = Vec::new();
+    let mut not_eligible = Vec::new();
     for (mapping, below) in mappings.iter().zip(below) {
         if !mapping.accessible
             || !(mapping.is_private_anonymous() || mapping.is_shared_memory(shmem_device))
@@ -148,13 +186,33 @@ pub fn ranges(
             mapping.range.start
         };
         let range = whole_regions(&(start..mapping.range.end));
+        if range.is_empty() {
+            continue;
+        }
+        if let Some(reason) = mapping.misaligned().filter(|_| mapping.shared) {
+            not_eligible.push(NotEligible { range, reason });
+            continue;
+        }
         // The kernel lists mappings in order; a text that does not is not followed into overlap.
         let in_order = ranges.last().is_none_or(|last| last.end <= range.start);
-        if range.start < range.end && in_order {
+        if in_order {
+            if mapping.shared {
+                shared.push(SharedRange {
+                    range: range.clone(),
+                    file: (mapping.device, mapping.inode),
+                    offset: mapping
+                        .offset
+                        .saturating_add(range.start - mapping.range.start),
+                });
+            }
             ranges.push(range);
         }
     }
-    ranges
+    Eligibility {
+        ranges,
+        shared,
+        not_eligible,
+    }
 }
 
 /// The largest part of `range` that consists of whole regions.
@@ -190,7 +248,11 @@ mod tests {
     const SHMEM: Option<(u32, u32)> = Some((0, 1));
 
     fn eligible(maps: &str) -> Vec<Range<u64>> {
-        ranges(&mappings(maps.as_bytes()), true, SHMEM)
+        ranges(&mappings(maps.as_bytes()), true)
+    }
+
+    fn ranges(mappings: &[Mapping], threaded: bool) -> Vec<Range<u64>> {
+        eligibility(mappings, threaded, SHMEM).ranges
     }
 
     #[test]
@@ -201,6 +263,7 @@ mod tests {
         assert_eq!(mapping.range, 0x7f00_0000_0000..0x7f00_0040_0000);
         assert!(mapping.accessible && mapping.writable && mapping.shared);
         assert_eq!((mapping.device, mapping.inode), ((0xfd, 0x1a), 42));
+        assert_eq!(mapping.offset, 0x1000);
         assert_eq!(mapping.name, "/a b (deleted)");
         assert_eq!(Mapping::parse("nonsense"), None);
     }
@@ -232,6 +295,54 @@ mod tests {
     }
 
     #[test]
+    fn shared_memory_is_eligible_where_its_address_and_offset_agree() {
+        let found = |range: &str, permissions: &str, offset: &str, rest: &str| {
+            let line = format!("{range} {permissions} {offset} {rest}\n");
+            eligibility(&mappings(line.as_bytes()), true, SHMEM)
+        };
+        let anonymous = "00:01 77  /dev/zero (deleted)";
+        for (range, offset, eligible) in [
+            (
+                "40000000-40800000",
+                "00000000",
+                Some(0x4000_0000..0x4080_0000),
+            ),
+            (
+                "40000000-40800000",
+                "00400000",
+                Some(0x4000_0000..0x4080_0000),
+            ),
+            (
+                "40001000-40801000",
+                "00001000",
+                Some(0x4020_0000..0x4080_0000),
+            ),
+            ("40001000-40801000", "00000000", None),
+            ("40000000-40800000", "00001000", None),
+        ] {
+            let seen = found(range, "rw-s", offset, anonymous);
+            assert_eq!(seen.ranges.first().cloned(), eligible, "{range} {offset}");
+            let part = seen.shared.first();
+            assert!(part.is_none_or(|part| part.offset % HUGE_PAGE_SIZE == 0));
+            assert_eq!(part.map(|part| part.range.clone()), eligible);
+            assert_eq!(seen.not_eligible.is_empty(), eligible.is_some());
+        }
+        let seen = found("40001000-40801000", "rw-s", "0", anonymous);
+        let expected = NotEligible {
+            range: 0x4020_0000..0x4080_0000,
+            reason: Reason::MisalignedShared,
+        };
+        assert_eq!(seen.not_eligible, [expected]);
+        let posix = found("40001000-40801000", "rw-s", "0", "00:1b 77  /dev/shm/x");
+        assert_eq!(posix.not_eligible[0].reason, Reason::MisalignedPosixShared);
+        // What has no offset, and what is no shared memory, is as it was.
+        for (permissions, rest, count) in [("rw-p", "00:00 0", 1), ("rw-s", "fd:00 9  /data", 0)] {
+            let seen = found("40001000-40801000", permissions, "0", rest);
+            assert_eq!((seen.ranges.len(), seen.not_eligible.len()), (count, 0));
+        }
+    }
+
+    #[test]
     fn only_whole_regions_count() {
         assert_eq!(
             eligible("401ff000-405ff000 rw-p 0 00:00 0\n"),
@@ -244,7 +355,7 @@ mod tests {
     fn the_stack_above_a_guard_is_left_out() {
         let maps = "40000000-40001000 ---p 0 00:00 0\n40001000-50001000 rw-p 0 00:00 0\n";
         assert_eq!(eligible(maps), [0x40a0_0000..0x5000_0000]);
-        let alone = ranges(&mappings(maps.as_bytes()), false, SHMEM);
+        let alone = ranges(&mappings(maps.as_bytes()), false);
         assert_eq!(
             alone,
             [0x4020_0000..0x5000_0000],
@@ -284,7 +395,7 @@ mod tests {
                 .collect();
             let mappings = mappings(maps.as_bytes());
             prop_assert_eq!(mappings.len(), edges.len() - 1);
-            let found = ranges(&mappings, threaded, SHMEM);
+            let found = ranges(&mappings, threaded);
             for range in &found {
                 prop_assert!(range.start < range.end);
                 prop_assert_eq!((range.start % HUGE_PAGE_SIZE, range.end % HUGE_PAGE_SIZE), (0, 0));
@@ -298,9 +409,10 @@ mod tests {
 
         #[test]
         fn no_text_makes_it_panic(text in "[0-9a-frwxps:/ \\-\n]{0,200}", bytes in proptest::collection::vec(any::<u8>(), 0..100)) {
-            let _ = ranges(&mappings(text.as_bytes()), true, SHMEM);
-            let _ = ranges(&mappings(&bytes), true, SHMEM);
-            let _ = ranges(&mappings(format!("0-ffffffffffffffff rw-p 0 00:00 0\n{text}").as_bytes()), true, SHMEM);
+            let _ = ranges(&mappings(text.as_bytes()), true);
+            let _ = ranges(&mappings(&bytes), true);
+            let _ = ranges(&mappings(format!("0-ffffffffffffffff rw-p 0 00:00 0\n{text}").as_bytes()), true);
+            let _ = ranges(&mappings(format!("0-ffffffffffffffff rw-s ffffffffffffffff 00:01 9\n{text}").as_bytes()), true);
         }
     }
 }

@@ -3,7 +3,10 @@
 pub mod claim;
 pub mod eligible;
 mod facts;
+pub mod not_eligible;
+pub mod sharing;
 mod stat;
+pub(crate) mod statm;
 pub mod table;
 pub(crate) mod target;
 mod tasks;

@@ -8,11 +8,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use mega_core::{BASE_PAGE_SIZE, ProcessId};
+use mega_core::ProcessId;
 
 use super::facts::{Facts, facts};
-use super::path;
 use super::stat::{Stat, stat};
+use super::statm;
 use super::tasks::{Task, Tasks};
 use crate::Error;
 use crate::kernel::Kernel;
@@ -340,7 +340,7 @@ impl Update<'_> {
     }
 
     fn update_resident(&mut self, process: &mut Process) {
-        match resident(self.kernel, process.id().pid) {
+        match statm::resident(self.kernel, process.id().pid).map(|resident| resident.all) {
             Some(resident) if resident != process.facts.resident => {
                 process.facts.resident = resident;
                 process.changed_in = self.refresh;
@@ -349,16 +349,4 @@ impl Update<'_> {
             _ => {}
         }
     }
-}
-
-/// Resident bytes, from `/proc/PID/statm`.
-fn resident(kernel: &dyn Kernel, pid: u32) -> Option<u64> {
-    let text = kernel.read(&path(pid, "statm")).ok()?;
-    let pages: u64 = std::str::from_utf8(&text)
-        .ok()?
-        .split_ascii_whitespace()
-        .nth(1)?
-        .parse()
-        .ok()?;
-    pages.checked_mul(BASE_PAGE_SIZE)
 }

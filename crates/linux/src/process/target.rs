@@ -12,7 +12,9 @@ use crate::observe::clear::Clearer;
 use crate::observe::tracker;
 use crate::observe::turns::{self, Turns};
 use crate::observe::zero_filled::ZeroCounter;
-use crate::process::eligible::{self, Mapping};
+use crate::process::eligible::{self, Eligibility, Mapping};
+use crate::process::not_eligible::{self, NotEligible};
+use crate::process::sharing::SharedRange;
 use crate::process::table::Activity;
 use crate::process::{self, Stat};
 use crate::{Error, Host};
@@ -20,8 +22,14 @@ use crate::{Error, Host};
 /// What is known of one managed process.
 pub(crate) struct Target {
     pub(crate) process: ProcessId,
-    /// Where huge pages may be, in whole regions.
+    /// Where huge pages may be, in whole regions, less what is left to other processes.
     pub(crate) ranges: Vec<Range<u64>>,
+    /// Where they would be of use and cannot be, and what is left to other processes.
+    pub(crate) not_eligible: Vec<NotEligible>,
+    /// What its mappings say of that.
+    mapped: Eligibility,
+    /// Shared memory that is observed through other processes.
+    left: Vec<NotEligible>,
     pub(crate) demoter: Demoter,
     /// The longest a call that can be cut has taken.
     pub(crate) longest_hold: Duration,
@@ -41,11 +49,13 @@ pub(crate) struct Target {
 /// A process while it does not run.
 #[derive(Default)]
 struct Rest {
+    /// How it is, as of the last refresh. `None` where it is not known.
+    now: Option<Activity>,
     /// How it was when it was last looked at; `None` where it is to be looked at in any case.
     since: Option<Activity>,
     /// What was seen then, with nothing accessed.
     regions: Vec<RegionObservation>,
-    /// Observations in which it was not looked at.
+    /// Observations, modulo [`LOOK_ANYWAY`].
     observations: u32,
 }
 
@@ -79,6 +89,9 @@ impl Target {
         Target {
             process,
             ranges: Vec::new(),
+            not_eligible: Vec::new(),
+            mapped: Eligibility::default(),
+            left: Vec::new(),
             demoter: Demoter::default(),
             longest_hold: Duration::ZERO,
             clearer: Clearer::default(),
@@ -95,18 +108,29 @@ impl Target {
         }
     }
 
-    /// Takes hold of the process, and brings up to date where it may be acted on. `activity` is how the process table
-    /// has it, if it does.
+    /// A process of which only is known what its mappings say.
+    ///
+    /// # Errors
+    /// As [`Target::refresh`].
+    pub(crate) fn refreshed(process: ProcessId, host: &Host) -> Result<Self, Error> {
+        let mut target = Target::new(process);
+        target.refresh(host, None)?;
+        Ok(target)
+    }
+
+    /// Brings up to date where the process may be acted on, unless it has not run since it was last looked at.
+    /// `activity` is how the process table has it, if it does.
     ///
     /// # Errors
     /// [`Error::Gone`], [`Error::KernelThread`], [`Error::NotPermitted`], [`Error::Io`].
-    pub(crate) fn hold(mut self, host: &Host, activity: Option<Activity>) -> Result<Held, Error> {
-        let pid = self.process.pid;
-        let handle = host
-            .kernel()
-            .open_process(pid)
-            .map_err(|error| Error::of_process(pid, &process::path(pid, ""), error))?;
-        // Only now that the handle holds whatever has this pid: is it still the one that was meant?
+    pub(crate) fn refresh(&mut self, host: &Host, activity: Option<Activity>) -> Result<(), Error> {
+        // From before it is looked at: what it does from now on makes it active next time.
+        self.rest.now = activity;
+        self.rest.observations += 1;
+        if self.rests() {
+            return Ok(());
+        }
+        self.rest.observations %= LOOK_ANYWAY;
         let stat = same_process(host, self.process)?;
         if stat.layout != self.layout {
             // It started another program: new memory, of which nothing is known.
@@ -120,34 +144,76 @@ impl Target {
             .zip(self.mapped_as)
             .is_some_and(|(now, then)| now.has_layout_of(&then));
         if !same_mappings {
-            self.find_ranges(host, &stat)?;
+            let mappings = self.mappings(host)?;
+            self.mapped = eligible::eligibility(&mappings, stat.threads > 1, host.shmem_device());
             self.mapped_as = activity;
+            self.leave_out();
         }
+        Ok(())
+    }
+
+    /// Takes hold of the process.
+    ///
+    /// # Errors
+    /// As [`Target::refresh`].
+    pub(crate) fn hold(self, host: &Host) -> Result<Held, Error> {
+        let pid = self.process.pid;
+        let handle = host
+            .kernel()
+            .open_process(pid)
+            .map_err(|error| Error::of_process(pid, &process::path(pid, ""), error))?;
+        // Only now that the handle holds whatever has this pid: is it still the one that was meant?
+        same_process(host, self.process)?;
         Ok(Held {
             target: self,
             handle,
         })
     }
 
-    /// What stands for a look at it, where it did not run since the last one: nothing mapped, nothing accessed.
-    pub(crate) fn at_rest(&mut self, now: Option<Activity>) -> Option<Vec<RegionObservation>> {
-        let since = self.rest.since?;
-        self.rest.observations += 1;
-        let rests = now?.is_idle_since(&since) && self.rest.observations < LOOK_ANYWAY;
-        rests.then(|| self.rest.regions.clone())
+    /// Shared memory that may be another process's to be looked at through.
+    pub(crate) fn shared(&self) -> &[SharedRange] {
+        &self.mapped.shared
     }
 
-    /// Remembers what was just seen, for the time that the process rests now. `activity` is from before it was seen.
-    pub(crate) fn may_rest(&mut self, activity: Option<Activity>, seen: &[RegionObservation]) {
-        self.rest.since = activity;
+    /// Leaves these parts of its memory to other processes, and no others.
+    pub(crate) fn leave_alone(&mut self, parts: Vec<NotEligible>) {
+        if self.left != parts {
+            self.left = parts;
+            self.disturb();
+            self.leave_out();
+        }
+    }
+
+    fn leave_out(&mut self) {
+        self.ranges.clone_from(&self.mapped.ranges);
+        not_eligible::take_out(&mut self.ranges, &self.left);
+        self.not_eligible.clone_from(&self.mapped.not_eligible);
+        self.not_eligible.extend(self.left.iter().cloned());
+        self.not_eligible.sort_by_key(|part| part.range.start);
+    }
+
+    /// Whether it has not run since it was last looked at, as of the last refresh.
+    fn rests(&self) -> bool {
+        self.rest.observations < LOOK_ANYWAY
+            && self
+                .rest
+                .now
+                .zip(self.rest.since)
+                .is_some_and(|(now, since)| now.is_idle_since(&since))
+    }
+
+    /// What stands for a look at it, where it did not run since the last one: nothing mapped, nothing accessed.
+    pub(crate) fn at_rest(&self) -> Option<Vec<RegionObservation>> {
+        self.rests().then(|| self.rest.regions.clone())
+    }
+
+    /// Remembers what was just seen, for the time that the process rests now.
+    pub(crate) fn may_rest(&mut self, seen: &[RegionObservation]) {
+        self.rest.since = self.rest.now;
         self.rest.regions.clear();
-        if activity.is_none() {
-            return;
+        if self.rest.since.is_some() {
+            self.rest.regions.extend(seen);
         }
-        if self.rest.observations >= LOOK_ANYWAY {
-            self.rest.observations = 0;
-        }
-        self.rest.regions.extend(seen);
         self.rest.regions.shrink_to_fit();
         for region in &mut self.rest.regions {
             region.accessed = 0;
@@ -157,12 +223,6 @@ impl Target {
     /// Its page sizes are changed: the next observation looks at it in any case.
     pub(crate) fn disturb(&mut self) {
         self.rest.since = None;
-    }
-
-    fn find_ranges(&mut self, host: &Host, stat: &Stat) -> Result<(), Error> {
-        let mappings = self.mappings(host)?;
-        self.ranges = eligible::ranges(&mappings, stat.threads > 1, host.shmem_device());
-        Ok(())
     }
 
     /// Its mappings now.

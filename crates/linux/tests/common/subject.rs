@@ -100,9 +100,16 @@ impl Subject {
         }
     }
 
-    /// Maps `regions` aligned regions of a kind: `private`, `shared`.
+    /// Maps `regions` aligned regions of a kind: `private`; `shared`, at addresses that agree with their offsets modulo
+    /// 2 MiB; `misaligned`, shared at addresses that do not.
     pub(crate) fn map(&mut self, kind: &str, regions: usize) -> Range<u64> {
         let start = self.ask(&format!("map {kind} {}", regions * REGION));
+        start..start + (regions * REGION) as u64
+    }
+
+    /// Maps `regions` regions of a file that others map too.
+    pub(crate) fn open(&mut self, path: &str, regions: usize) -> Range<u64> {
+        let start = self.ask(&format!("open {path} {}", regions * REGION));
         start..start + (regions * REGION) as u64
     }
 
@@ -195,6 +202,7 @@ fn obey(line: &str) -> u64 {
     match words[0] {
         "pid" => u64::from(std::process::id()),
         "map" => map(words[1], number(2)) as u64,
+        "open" => open(words[1], number(2)) as u64,
         "fill" => pages(&words).map(|page| fill(page) as u64).sum(),
         "touch" => pages(&words).map(|page| u64::from(touch(page))).sum(),
         "sum" => pages(&words).fold(0xcbf2_9ce4_8422_2325, sum),
@@ -251,11 +259,7 @@ fn obey(line: &str) -> u64 {
 /// Maps memory that starts at a region.
 fn map(kind: &str, length: usize) -> usize {
     use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
-    let flags = match kind {
-        "private" => MapFlags::PRIVATE,
-        "shared" => MapFlags::SHARED,
-        other => panic!("no such kind: {other}"),
-    } | MapFlags::NORESERVE;
+    let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
     let protection = ProtFlags::READ | ProtFlags::WRITE;
     // SAFETY: new memory at an address of the kernel's choice.
     let base =
@@ -269,6 +273,33 @@ fn map(kind: &str, length: usize) -> usize {
     };
     cut(base, start);
     cut(start + length, base + length + 2 * REGION);
+    let shared_from = match kind {
+        "private" => return start,
+        "shared" => start,
+        "misaligned" => start - PAGE,
+        other => panic!("no such kind: {other}"),
+    };
+    let place = std::ptr::with_exposed_provenance_mut(shared_from);
+    let shared = MapFlags::SHARED | MapFlags::NORESERVE | MapFlags::FIXED;
+    // SAFETY: over what was just mapped, and the page below it that was left out.
+    unsafe { mmap_anonymous(place, start + length - shared_from, protection, shared) }.unwrap();
+    start
+}
+
+/// Maps a file, shared, where huge pages of it fit.
+fn open(path: &str, length: usize) -> usize {
+    use rustix::mm::{MapFlags, ProtFlags, mmap};
+    let file = std::fs::File::options()
+        .read(true)
+        .write(true)
+        .open(path)
+        .unwrap();
+    let start = map("private", length);
+    let place = std::ptr::with_exposed_provenance_mut(start);
+    let protection = ProtFlags::READ | ProtFlags::WRITE;
+    let flags = MapFlags::SHARED | MapFlags::FIXED;
+    // SAFETY: over what was just mapped. Only subjects of one test map the file, and each knows that.
+    unsafe { mmap(place, length, protection, flags, &file, 0) }.unwrap();
     start
 }
 

@@ -19,7 +19,9 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use crate::cli::Scan;
 use crate::exit::Failure;
 use crate::output::{self, Table, bytes_or_dash};
-use crate::report::{Memory, RegionReport, ScanReport, ScanTotals, VERSION, region_reports};
+use crate::report::{
+    Memory, NotEligibleReport, RegionReport, ScanReport, ScanTotals, VERSION, region_reports,
+};
 
 /// How often the progress of the window is shown.
 const PROGRESS: Duration = Duration::from_millis(100);
@@ -62,6 +64,11 @@ pub(super) fn run(args: &Scan) -> Result<ExitCode, Failure> {
         tracker,
         totals: ScanTotals::of(&regions),
         regions,
+        not_eligible: machine
+            .not_eligible(process)
+            .iter()
+            .map(NotEligibleReport::from)
+            .collect(),
         memory: Memory::from(&observation.memory),
         would,
     };
@@ -197,7 +204,35 @@ fn in_words(report: &ScanReport, verbose: bool) -> String {
         areas(&report.regions)
     };
     text += &regions_in_words(&rows);
+    text += &not_eligible_in_words(&report.not_eligible);
     text += &would_in_words(&report.would);
+    text
+}
+
+/// What is left alone, and for each reason what to do, once.
+fn not_eligible_in_words(left_alone: &[NotEligibleReport]) -> String {
+    let mut text = String::new();
+    let mut told = Vec::new();
+    for part in left_alone {
+        // Writing to a string does not fail.
+        let _ = writeln!(
+            text,
+            "{:x}-{:x}: {} left alone: {}",
+            part.start,
+            part.start + part.length,
+            bytes::format(part.length),
+            part.why
+        );
+    }
+    for part in left_alone {
+        if !told.contains(&part.remedy) {
+            told.push(part.remedy);
+            let _ = writeln!(text, "What to do: {}.", part.remedy);
+        }
+    }
+    if !text.is_empty() {
+        text.push('\n');
+    }
     text
 }
 
@@ -271,6 +306,21 @@ fn would_in_words(would: &BTreeMap<String, Would>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_left_alone_is_told_with_each_remedy_once() {
+        assert_eq!(not_eligible_in_words(&[]), "");
+        let part = |start| NotEligibleReport {
+            start,
+            length: 4 << 20,
+            reason: "r",
+            remedy: "do this",
+            why: "so".to_owned(),
+        };
+        let text = not_eligible_in_words(&[part(0x40_0000), part(0x100_0000)]);
+        let expected = "400000-800000: 4 MiB left alone: so\n1000000-1400000: 4 MiB left alone: so\nWhat to do: do this.\n\n";
+        assert_eq!(text, expected);
+    }
 
     #[test]
     fn giant_pages_are_a_column_only_where_some_policy_asks_for_them() {

@@ -121,6 +121,21 @@ fn group_in_words(group: &GroupStatus) -> String {
     for line in table.to_string().lines() {
         let _ = writeln!(text, "    {line}");
     }
+    for process in &group.processes {
+        for (reason, bytes) in &process.not_eligible {
+            let _ = writeln!(
+                text,
+                "    {}: {} left alone: {}{}",
+                process.pid,
+                bytes::format(*bytes),
+                reason.replace('_', " "),
+                match reason.starts_with("misaligned") {
+                    true => format!(" (`mega scan {}` says what to do)", process.pid),
+                    false => String::new(),
+                }
+            );
+        }
+    }
     text
 }
 

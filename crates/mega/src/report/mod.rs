@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use action::KINDS;
 
 pub(crate) use action::{ActionReport, Words, words};
-pub(crate) use scan::{RegionReport, ScanReport, ScanTotals, region_reports};
+pub(crate) use scan::{NotEligibleReport, RegionReport, ScanReport, ScanTotals, region_reports};
 pub(crate) use status::{
     CompactionReport, FaultReport, GroupStatus, ManagerStatus, Mode, OwnCost, RefusedReport,
     RunReport, StatusReport,
@@ -107,6 +107,9 @@ pub(crate) struct ProcessReport {
     pub(crate) name: String,
     #[serde(flatten)]
     pub(crate) observed: Observed,
+    /// Bytes of addresses that huge pages would be of use in and cannot map, by reason.
+    #[serde(default)]
+    pub(crate) not_eligible: BTreeMap<String, u64>,
 }
 
 /// What was done since the start.
