@@ -236,11 +236,12 @@ impl Engine {
         course: &mut Course,
     ) {
         self.hold_back(observation, &mut wanted, course);
-        let is_giant = |action: &Action| action.kind == ActionKind::PromoteGiant;
-        let giant: Vec<Action> = wanted.iter().copied().filter(is_giant).collect();
-        if !giant.is_empty() {
-            wanted.retain(|action| !is_giant(action));
-        }
+        let mut giant = Vec::new();
+        wanted.retain(|action| {
+            let is_giant = action.kind == ActionKind::PromoteGiant;
+            giant.extend(is_giant.then_some(*action));
+            !is_giant
+        });
         self.perform_rounds(machine, ActionKind::Promote, wanted, course);
         self.perform_rounds(machine, ActionKind::PromoteGiant, giant, course);
     }
