@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::{CompactionPolicy, Ingens, Linux, Mega, Sequential, Trident, pages_of_megabytes};
-use crate::policy::{BuildError, ParameterInfo, Parameters, Values, check_parameters, nearest};
+use crate::promotion::{BuildError, ParameterInfo, Parameters, Values, check_parameters, nearest};
 
 /// What there is to know about a compaction policy before it is built.
 #[derive(Clone, Copy, Debug, Serialize)]

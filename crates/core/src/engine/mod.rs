@@ -22,7 +22,7 @@ use crate::action::{Action, ActionKind, Cause, Outcome};
 use crate::failures::{FailureMemory, Why};
 use crate::machine::Machine;
 use crate::observation::{Observation, ProcessObservation, RegionObservation, RegionRef};
-use crate::policy::Policy;
+use crate::promotion::Policy;
 use crate::sorted;
 
 use budgets::{CopyBudget, CpuBudget};

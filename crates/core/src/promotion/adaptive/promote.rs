@@ -6,8 +6,8 @@
 use crate::action::{Action, ActionKind};
 use crate::observation::{Observation, ProcessObservation, RegionObservation, RegionRef};
 use crate::page::{BASE_PAGE_SIZE, PAGES_PER_REGION, Region};
-use crate::policy::tracked::Tracked;
 use crate::process::ProcessId;
+use crate::promotion::tracked::Tracked;
 
 use super::settings::Settings;
 use super::state::State;

@@ -2,8 +2,8 @@
 
 use serde::Serialize;
 
-use super::parameters::{ParameterInfo, Parameters, Values};
 use super::{Policy, adaptive, base, hawkeye, ingens, mega, trident, trident_1g_only, trident_nc};
+use crate::parameters::{ParameterInfo, Parameters, Values};
 
 /// What there is to know about a policy before it is built.
 #[derive(Clone, Copy, Debug, Serialize)]
