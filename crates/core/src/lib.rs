@@ -16,8 +16,9 @@ pub mod machine;
 mod nearest;
 pub mod observation;
 pub mod page;
-pub mod policy;
+mod parameters;
 pub mod process;
+pub mod promotion;
 mod sorted;
 
 pub use action::{Action, ActionKind, Cause, Outcome};
@@ -32,5 +33,6 @@ pub use page::{
     BASE_PAGE_SIZE, GIANT_PAGE_SIZE, HUGE_PAGE_SIZE, PAGES_PER_REGION, PageSize, REGIONS_PER_SPAN,
     Region, Span,
 };
-pub use policy::Policy;
 pub use process::ProcessId;
+pub use promotion as policy;
+pub use promotion::Policy;

@@ -145,6 +145,9 @@ impl Observation {
         self.memory.nodes.sort_by_key(|node| node.node);
         self.memory.nodes.dedup_by_key(|node| node.node);
         for process in &mut self.processes {
+            if is_normal(&process.regions) {
+                continue;
+            }
             for region in &mut process.regions {
                 region.mapped = region.mapped.min(PAGES_PER_REGION);
                 region.accessed = region.accessed.min(region.mapped);
@@ -181,6 +184,20 @@ impl Observation {
             .ok()?;
         Some((process, region))
     }
+}
+
+/// Whether regions are as [`Observation`] promises, which is the rule.
+fn is_normal(regions: &[RegionObservation]) -> bool {
+    let in_order = regions.is_sorted_by(|left, right| left.region < right.region);
+    in_order
+        && regions.iter().all(|region| {
+            (1..=PAGES_PER_REGION).contains(&region.mapped)
+                && region.accessed <= region.mapped
+                && region
+                    .zero_filled
+                    .is_none_or(|pages| pages <= region.mapped)
+                && region.swapped <= PAGES_PER_REGION - region.mapped
+        })
 }
 
 /// One region of one process, by name.

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::{CompactionPolicy, Ingens, Linux, Mega, Sequential, Trident, pages_of_megabytes};
 use crate::nearest;
-use crate::policy::{BuildError, ParameterInfo, Parameters, Values, check_parameters};
+use crate::promotion::{BuildError, ParameterInfo, Parameters, Values, check_parameters};
 
 /// What there is to know about a compaction policy before it is built.
 #[derive(Clone, Copy, Debug, Serialize)]

@@ -22,7 +22,7 @@ use crate::action::{Action, ActionKind, Cause, Outcome};
 use crate::failures::{FailureMemory, Why};
 use crate::machine::Machine;
 use crate::observation::{Observation, ProcessObservation, RegionObservation, RegionRef};
-use crate::policy::Policy;
+use crate::promotion::Policy;
 use crate::sorted;
 
 use budgets::{CopyBudget, CpuBudget};
@@ -236,11 +236,12 @@ impl Engine {
         course: &mut Course,
     ) {
         self.hold_back(observation, &mut wanted, course);
-        let is_giant = |action: &Action| action.kind == ActionKind::PromoteGiant;
-        let giant: Vec<Action> = wanted.iter().copied().filter(is_giant).collect();
-        if !giant.is_empty() {
-            wanted.retain(|action| !is_giant(action));
-        }
+        let mut giant = Vec::new();
+        wanted.retain(|action| {
+            let is_giant = action.kind == ActionKind::PromoteGiant;
+            giant.extend(is_giant.then_some(*action));
+            !is_giant
+        });
         self.perform_rounds(machine, ActionKind::Promote, wanted, course);
         self.perform_rounds(machine, ActionKind::PromoteGiant, giant, course);
     }

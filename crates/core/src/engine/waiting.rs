@@ -22,7 +22,7 @@ pub(super) struct Waiting {
 /// Ranks, best first; those before `next` are taken.
 #[derive(Debug, Default)]
 struct Queue {
-    ranks: Vec<usize>,
+    ranks: Vec<u32>,
     next: usize,
 }
 
@@ -31,11 +31,11 @@ impl Queue {
         self.ranks.len() - self.next
     }
 
-    fn first(&self) -> Option<usize> {
+    fn first(&self) -> Option<u32> {
         self.ranks.get(self.next).copied()
     }
 
-    fn take(&mut self, count: usize, granted: &mut Vec<usize>) {
+    fn take(&mut self, count: usize, granted: &mut Vec<u32>) {
         let end = self.ranks.len().min(self.next.saturating_add(count));
         granted.extend_from_slice(&self.ranks[self.next..end]);
         self.next = end;
@@ -43,12 +43,13 @@ impl Queue {
 }
 
 impl Waiting {
-    /// Lines up `actions`, which are in the policy's order.
-    pub(super) fn new(actions: Vec<Action>) -> Self {
+    /// Lines up `actions`, which are in the policy's order: the first 2^32 of them, which is petabytes.
+    pub(super) fn new(mut actions: Vec<Action>) -> Self {
+        actions.truncate(u32::MAX as usize);
         let mut promotions: Vec<(ProcessId, Queue)> = Vec::new();
         let mut others = Queue::default();
         let mut last = 0;
-        for (rank, action) in actions.iter().enumerate() {
+        for (rank, action) in (0_u32..).zip(&actions) {
             if !action.kind.is_promotion() {
                 others.ranks.push(rank);
                 continue;
@@ -96,18 +97,21 @@ impl Waiting {
             self.share(allowed, turn, &mut granted);
         }
         granted.sort_unstable();
-        granted.iter().map(|rank| self.by_rank[*rank]).collect()
+        granted
+            .iter()
+            .map(|rank| self.by_rank[*rank as usize])
+            .collect()
     }
 
     /// Grants `allowed` promotions, fewer than are wished.
-    fn share(&mut self, allowed: usize, turn: &mut usize, granted: &mut Vec<usize>) {
+    fn share(&mut self, allowed: usize, turn: &mut usize, granted: &mut Vec<u32>) {
         let mut left = allowed;
         for (queue, sure) in self.assured(allowed, turn) {
             left -= sure;
             self.promotions[queue].1.take(sure, granted);
         }
         let firsts = self.promotions.iter().enumerate();
-        let mut next: BinaryHeap<Reverse<(usize, usize)>> = firsts
+        let mut next: BinaryHeap<Reverse<(u32, usize)>> = firsts
             .filter_map(|(index, (_, queue))| Some(Reverse((queue.first()?, index))))
             .collect();
         while left > 0

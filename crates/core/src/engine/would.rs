@@ -6,7 +6,7 @@ use crate::action::ActionKind;
 use crate::failures::FailureMemory;
 use crate::observation::Observation;
 use crate::page::BASE_PAGE_SIZE;
-use crate::policy::Policy;
+use crate::promotion::Policy;
 
 /// What a policy would do.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]

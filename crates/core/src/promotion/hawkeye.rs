@@ -19,9 +19,9 @@ use crate::process::ProcessId;
 
 use super::Policy;
 use super::memory::share_in_use;
-use super::parameters::{ParameterInfo, Values};
 use super::registry::PolicyInfo;
 use super::tracked::Tracked;
+use crate::parameters::{ParameterInfo, Values};
 
 const HIGH_WATERMARK: ParameterInfo = ParameterInfo::share(
     "high_watermark",

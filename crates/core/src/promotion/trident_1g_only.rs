@@ -11,10 +11,10 @@ use crate::failures::FailureMemory;
 use crate::observation::{Observation, RegionObservation, RegionRef};
 use crate::page::PageSize;
 
-use super::parameters::Values;
 use super::registry::PolicyInfo;
 use super::trident::{self, GIANT_MAPPED, HIGH_WATERMARK};
 use super::{Policy, spans};
+use crate::parameters::Values;
 
 pub(super) const INFO: PolicyInfo = PolicyInfo {
     name: "trident-1g-only",

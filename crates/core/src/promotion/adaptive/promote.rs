@@ -1,13 +1,13 @@
 //! What `adaptive` promotes.
 //!
-//! Costs O(regions): one pass to add up each process, one to find candidates, and one over the candidates, which are put in
+//! Costs O(regions): one pass to add up each process and find its candidates, and one over the candidates, which are put in
 //! order by counting and not by comparing.
 
 use crate::action::{Action, ActionKind};
-use crate::observation::{Observation, ProcessObservation, RegionRef};
+use crate::observation::{Observation, ProcessObservation, RegionObservation, RegionRef};
 use crate::page::{BASE_PAGE_SIZE, PAGES_PER_REGION, Region};
-use crate::policy::tracked::Tracked;
 use crate::process::ProcessId;
+use crate::promotion::tracked::Tracked;
 
 use super::settings::Settings;
 use super::state::State;
@@ -19,7 +19,7 @@ const CHURN_WAIT: f32 = 8.0;
 /// few accesses more or less do not part neighbours.
 const RANK_STEP: u16 = 32;
 const RANKS: usize = (PAGES_PER_REGION / RANK_STEP) as usize + 1;
-/// Free blocks for each region that lacks one, so that they count as plentiful ([`Supply::bar`]).
+/// Free blocks for each region that lacks one, so that they count as plentiful (see [`Supply`]).
 const PLENTY: u64 = 2;
 
 /// What to promote, and what only a lack of contiguity keeps from it.
@@ -36,7 +36,7 @@ struct Candidate {
     region: Region,
     /// Its place in the list of processes.
     process: u32,
-    /// Share of its base pages in use.
+    /// Share of its base pages in use, 0 to 1.
     utilization: f32,
     /// Base pages that its promotion adds.
     bloat: u16,
@@ -68,18 +68,25 @@ pub(super) fn promotions(
     let mut owners = Vec::new();
     let mut ranked: [Vec<Candidate>; RANKS] = Default::default();
     for process in &observation.processes {
-        let sums = Sums::of(states, process);
-        if sums.translations <= settings.tlb_entries || !may_grow(process.process) {
-            continue;
-        }
         let Ok(place) = u32::try_from(owners.len()) else {
             break;
         };
+        if !may_grow(process.process) {
+            continue;
+        }
+        let before = ranked.each_ref().map(Vec::len);
         let churn = churn(process.process);
-        let count = rank_candidates(settings, states, process, (place, churn), &mut ranked);
+        let sums = rank_candidates(settings, states, process, (place, churn), &mut ranked);
+        if sums.translations <= settings.tlb_entries {
+            // Its working set fits the TLB: it is left alone.
+            for (rank, before) in ranked.iter_mut().zip(before) {
+                rank.truncate(before);
+            }
+            continue;
+        }
         owners.push(Owner {
             process: process.process,
-            source: supply.open(process, count),
+            source: supply.open(process, sums.candidates),
             bloat_left: sums.bloat_left(settings),
             held: 0,
         });
@@ -103,17 +110,14 @@ struct Sums {
     resident_bytes: u64,
     /// Base pages that promotions added.
     added: u64,
+    candidates: usize,
 }
 
 impl Sums {
-    fn of(states: &Tracked<State>, process: &ProcessObservation) -> Self {
-        let mut sums = Sums::default();
-        for (region, state) in states.join(process) {
-            sums.translations += state.translations();
-            sums.resident_bytes += region.resident_bytes();
-            sums.added += u64::from(state.bloat());
-        }
-        sums
+    fn add(&mut self, region: &RegionObservation, state: &State) {
+        self.translations += state.translations();
+        self.resident_bytes += region.resident_bytes();
+        self.added += u64::from(state.bloat());
     }
 
     /// Bytes that promotions may still add to the process: its bloat budget less what they added already.
@@ -128,18 +132,19 @@ impl Sums {
     }
 }
 
-/// Puts the candidates of a process where they rank, in address order. Returns how many there are.
+/// Puts the candidates of a process where they rank, in address order, and adds the process up.
 fn rank_candidates(
     settings: &Settings,
     states: &Tracked<State>,
     process: &ProcessObservation,
     (place, churn): (u32, f32),
     ranked: &mut [Vec<Candidate>; RANKS],
-) -> usize {
+) -> Sums {
     let least_age = settings.min_age.saturating_add(churn_wait(churn));
     let full = settings.full_mapped * f64::from(PAGES_PER_REGION);
-    let mut count = 0;
+    let mut sums = Sums::default();
     for (region, state) in states.join(process) {
+        sums.add(region, state);
         let used = state.used();
         // What is swapped out would have to be read back.
         if region.is_huge() || region.swapped > 0 || used <= 1.0 || !state.is_settled(least_age) {
@@ -157,7 +162,7 @@ fn rank_candidates(
         if utilization < lowest_bar || (is_bloated && state.was_demoted()) {
             continue;
         }
-        count += 1;
+        sums.candidates += 1;
         ranked[rank(used)].push(Candidate {
             region: region.region,
             process: place,
@@ -168,7 +173,7 @@ fn rank_candidates(
             is_bloated,
         });
     }
-    count
+    sums
 }
 
 /// Takes candidates, best first, as long as each is worth the contiguity and the memory it takes.
@@ -189,7 +194,7 @@ fn choose<'a>(
             continue;
         }
         let is_worth_a_block = candidate.at_highest_bar
-            || f64::from(candidate.utilization) >= supply.bar(owner.source);
+            || supply.is_worth_a_block(owner.source, f64::from(candidate.utilization));
         if !is_worth_a_block {
             owner.held += 1;
             continue;

@@ -2,10 +2,9 @@
 
 use serde::Serialize;
 
-use crate::nearest;
-
-use super::parameters::{ParameterInfo, Parameters, Values};
 use super::{Policy, adaptive, base, hawkeye, ingens, mega, trident, trident_1g_only, trident_nc};
+use crate::nearest;
+use crate::parameters::{ParameterInfo, Parameters, Values};
 
 /// What there is to know about a policy before it is built.
 #[derive(Clone, Copy, Debug, Serialize)]

@@ -21,9 +21,9 @@ use crate::page::{PAGES_PER_REGION, PageSize};
 
 use super::Policy;
 use super::memory::share_in_use;
-use super::parameters::{ParameterInfo, Values};
 use super::registry::PolicyInfo;
 use super::spans;
+use crate::parameters::{ParameterInfo, Values};
 
 pub(super) const GIANT_MAPPED: ParameterInfo = ParameterInfo::share(
     "giant_mapped",

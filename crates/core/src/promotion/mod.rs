@@ -6,7 +6,6 @@ mod hawkeye;
 mod ingens;
 mod mega;
 mod memory;
-mod parameters;
 mod registry;
 mod spans;
 mod tracked;
@@ -14,8 +13,8 @@ mod trident;
 mod trident_1g_only;
 mod trident_nc;
 
-pub(crate) use parameters::Values;
-pub use parameters::{ParameterInfo, Parameters};
+pub(crate) use crate::parameters::Values;
+pub use crate::parameters::{ParameterInfo, Parameters};
 pub(crate) use registry::check_parameters;
 pub use registry::{BuildError, DEFAULT_POLICY, PolicyInfo, build, registry};
 

@@ -8,7 +8,7 @@ use crate::observation::{
     CgroupMemory, MemoryObservation, Observation, ProcessObservation, RegionRef,
 };
 use crate::page::{BASE_PAGE_SIZE, PageSize, Span};
-use crate::policy::tracked::Tracked;
+use crate::promotion::tracked::Tracked;
 
 use super::pressure::Pressure;
 use super::settings::Settings;

@@ -13,8 +13,8 @@ use crate::page::{PAGES_PER_REGION, Region};
 use crate::process::ProcessId;
 
 use super::Policy;
-use super::parameters::{ParameterInfo, Values};
 use super::registry::PolicyInfo;
+use crate::parameters::{ParameterInfo, Values};
 
 const PROMOTE_MAPPED: ParameterInfo = ParameterInfo::share(
     "promote_mapped",

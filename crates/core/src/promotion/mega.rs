@@ -22,9 +22,9 @@ use crate::observation::{Observation, RegionObservation, RegionRef};
 use crate::page::{PAGES_PER_REGION, PageSize};
 
 use super::Policy;
-use super::parameters::{ParameterInfo, Values};
 use super::registry::PolicyInfo;
 use super::tracked::Tracked;
+use crate::parameters::{ParameterInfo, Values};
 
 const START_TRACKING: ParameterInfo = ParameterInfo::share(
     "start_tracking",

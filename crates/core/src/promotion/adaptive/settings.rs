@@ -1,7 +1,7 @@
 //! The parameters of `adaptive`.
 
-use crate::policy::parameters::{ParameterInfo, Values};
-use crate::policy::registry::PolicyInfo;
+use crate::parameters::{ParameterInfo, Values};
+use crate::promotion::registry::PolicyInfo;
 
 use super::Adaptive;
 
@@ -87,7 +87,7 @@ const GIANT_IN_USE: ParameterInfo = ParameterInfo::share(
     0.5,
 );
 
-pub(in crate::policy) const INFO: PolicyInfo = PolicyInfo {
+pub(in crate::promotion) const INFO: PolicyInfo = PolicyInfo {
     name: "adaptive",
     summary: "promotes where it saves translations, at the price that contiguity has now; demotes zero-filled huge pages only while memory is short",
     source: "this project; what it takes from MEGA, Ingens and HawkEye is in its documentation",

@@ -86,9 +86,15 @@ impl<'a> Supply<'a> {
         })
     }
 
+    /// Whether a region of that utilization, which adds no bloat, is worth a block now.
+    pub(super) fn is_worth_a_block(&self, source: Source, utilization: f64) -> bool {
+        // No bar is higher than the highest.
+        utilization >= self.settings.max_utilization || utilization >= self.bar(source)
+    }
+
     /// The utilization from which a region that adds no bloat is promoted now: the lowest bar while
     /// contiguity is plentiful, absolutely or for what is wanted of it; the highest when there is none.
-    pub(super) fn bar(&self, source: Source) -> f64 {
+    fn bar(&self, source: Source) -> f64 {
         let node = &self.nodes[source.node];
         let enough =
             ratio(node.contiguity, node.plentiful).max(ratio(node.contiguity, 2.0 * node.needed));

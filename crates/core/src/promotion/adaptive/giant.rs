@@ -5,9 +5,9 @@ use std::cmp::Reverse;
 use crate::action::{Action, ActionKind};
 use crate::observation::{Observation, ProcessObservation, RegionObservation, RegionRef};
 use crate::page::{GIANT_PAGE_SIZE, REGIONS_PER_SPAN};
-use crate::policy::spans;
-use crate::policy::tracked::Tracked;
 use crate::process::ProcessId;
+use crate::promotion::spans;
+use crate::promotion::tracked::Tracked;
 
 use super::settings::Settings;
 use super::state::State;

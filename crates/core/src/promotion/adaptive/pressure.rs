@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use crate::observation::{CgroupMemory, Observation, ProcessObservation};
-use crate::policy::memory::share_available;
 use crate::process::ProcessId;
+use crate::promotion::memory::share_available;
 
 use super::settings::Settings;
 
