@@ -1,5 +1,7 @@
 //! The table of processes against what `/proc` says of real processes.
 
+#![allow(clippy::unwrap_used)]
+
 use std::io::Write;
 use std::process::{Child, Command, Stdio};
 use std::thread::sleep;

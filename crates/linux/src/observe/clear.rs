@@ -13,7 +13,7 @@
 //! clears by itself (the module) is used.
 //!
 //! A process all of which is due, and small enough for the first within the bound, gets the first; any other gets the
-//! second, in pieces, over the regions whose turn it is alone ([`crate::process::target`] decides, once). What a piece
+//! second, in pieces, over the regions whose turn it is alone (`process/target.rs` decides, once). What a piece
 //! costs is estimated from the mapped counts, and the estimate corrected by every duration measured.
 
 use std::io;

@@ -1,9 +1,9 @@
 //! The table of processes: who runs, what selects them, and who ran since last time.
 //!
-//! It is kept up to date by one pass over the kernel's tasks ([`super::tasks`]). `/proc` is read only for a process that
+//! It is kept up to date by one pass over the kernel's tasks (`tasks/`). `/proc` is read only for a process that
 //! is new, started another program, or changed its user or cgroup. So a refresh costs about a microsecond for each
 //! process there is, and some sixty for each that changed. Where BPF cannot be used, each process costs one read of
-//! `/proc/PID/stat`, and a change of user or cgroup is seen with a delay ([`REREAD`]).
+//! `/proc/PID/stat`, and a change of user or cgroup is seen up to twelve refreshes late.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
