@@ -11,9 +11,11 @@
 #define pr_fmt(fmt) "hzmem: " fmt
 
 #include <linux/highmem.h>
+#include <linux/memcontrol.h>
 #include <linux/pagemap.h>
 #include <linux/slab.h>
 #include "entry.h"
+#include "limits.h"
 #include "lru.h"
 #include "reclaim.h"
 #include "rmap.h"
@@ -38,6 +40,7 @@ static void release(struct kref *references)
 					      references);
 
 	mutex_destroy(&entry->lock);
+	mem_cgroup_put(entry->memcg);
 	kmem_cache_free(cache, entry);
 }
 
@@ -60,11 +63,11 @@ bool hz_entry_shared(const struct hz_entry *entry)
 /* False if the mount is full. */
 static bool charge(struct hz_mount *mount)
 {
-	unsigned long size = READ_ONCE(mount->settings.size);
+	unsigned long limit = hz_limit_pages(mount);
 	long used = atomic_long_read(&mount->used);
 
 	do {
-		if (size && used >= size)
+		if (used >= limit)
 			return false;
 	} while (!atomic_long_try_cmpxchg(&mount->used, &used, used + 1));
 	return true;
@@ -77,7 +80,10 @@ static void set_state(struct hz_entry *entry, enum hz_state state)
 	atomic_long_inc(&entry->mount->states[state]);
 }
 
-/* All zero, with one share that is the caller's. -ENOSPC: the mount is full. */
+/*
+ * All zero, with one share that is the caller's. Its cgroup is charged for the entry, and
+ * for what it is compressed to later on, whoever compresses it. -ENOSPC: the mount is full.
+ */
 struct hz_entry *hz_entry_new(struct inode *inode, pgoff_t index)
 {
 	struct hz_mount *mount = hz_mount_of(inode->i_sb);
@@ -97,6 +103,7 @@ struct hz_entry *hz_entry_new(struct inode *inode, pgoff_t index)
 	entry->mount = mount;
 	entry->inode = inode;
 	entry->index = index;
+	entry->memcg = get_mem_cgroup_from_mm(current->mm);
 	atomic_long_inc(&mount->states[HZ_ZERO]);
 	return entry;
 }
@@ -343,7 +350,6 @@ static int squeeze(struct hz_entry *entry, struct hz_work *work,
 {
 	int algorithm = READ_ONCE(entry->mount->settings.algorithm);
 	size_t length;
-	int error;
 
 	if (algorithm == HZ_NO_ALGORITHM)
 		return -EAGAIN;
@@ -353,9 +359,8 @@ static int squeeze(struct hz_entry *entry, struct hz_work *work,
 		mark_incompressible(entry);
 		return -E2BIG;
 	}
-	error = hz_blob_store(entry->mount, blob, algorithm, work->out,
-			      length);
-	return error;
+	return hz_blob_store(entry->mount, entry->memcg, blob, algorithm,
+			     work->out, length);
 }
 
 /* The page is unmapped and nobody can take hold of it. */
@@ -379,14 +384,33 @@ static int compress_frozen(struct hz_entry *entry, struct hz_work *work,
 	return 0;
 }
 
+/* Whether compressed data of the entry were refused a moment ago. */
+static bool no_room(const struct hz_room *room, const struct hz_entry *entry)
+{
+	return hz_room_ended(room) ||
+	       (room->refusals && room->full == entry->memcg);
+}
+
+static void note_refusal(struct hz_room *room, const struct hz_entry *entry,
+			 int error)
+{
+	if (error == -ENOSPC) {
+		room->refusals = HZ_MOST_REFUSALS;
+	} else if (error == -ENOMEM) {
+		room->refusals++;
+		room->full = entry->memcg;
+	}
+}
+
 /*
  * Takes the page away from a resident entry, under its lock. On success *freed is
  * that page, which is in no list. Otherwise the entry is as before, only unmapped:
  * -EBUSY: somebody holds the page; -E2BIG: it is incompressible; -ENOSPC, -ENOMEM:
- * no room for the compressed data; -EAGAIN: not zero, and nothing else was wanted.
+ * no room for the compressed data, which *room knows from then on; -EAGAIN: not zero,
+ * and it was known that there is none.
  */
 int hz_entry_compress(struct hz_entry *entry, struct hz_work *work,
-		      bool zero_only, struct hz_page **freed)
+		      struct hz_room *room, struct hz_page **freed)
 {
 	struct folio *folio = hz_page_folio(entry->page);
 	int error;
@@ -394,8 +418,10 @@ int hz_entry_compress(struct hz_entry *entry, struct hz_work *work,
 	unmap(entry);
 	if (folio_ref_freeze(folio, 1)) {
 		mark_pinned(entry, false);
-		error = compress_frozen(entry, work, zero_only, freed);
+		error = compress_frozen(entry, work, no_room(room, entry),
+					freed);
 		folio_ref_unfreeze(folio, 1);
+		note_refusal(room, entry, error);
 	} else {
 		mark_pinned(entry, true);
 		error = -EBUSY;
@@ -438,7 +464,7 @@ void hz_entry_drop(struct hz_entry *entry)
 
 int hz_entry_init(void)
 {
-	cache = KMEM_CACHE(hz_entry, 0);
+	cache = KMEM_CACHE(hz_entry, SLAB_ACCOUNT);
 	return cache ? 0 : -ENOMEM;
 }
 

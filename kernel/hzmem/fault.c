@@ -34,6 +34,7 @@
 #include <linux/pgtable.h>
 #include "fault.h"
 #include "inode.h"
+#include "limits.h"
 #include "overlay.h"
 #include "readahead.h"
 #include "rmap.h"
@@ -258,9 +259,9 @@ static void explain(struct fault *fault, int error)
 				   hz_pool_total(fault->mount->settings.node));
 		break;
 	case -ENOSPC:
-		pr_err_ratelimited("SIGBUS for %s at page %lu of %pD: the mount's size= of %lu pages is used up\n",
+		pr_err_ratelimited("SIGBUS for %s at page %lu of %pD: the %lu pages that the mount may have (size=) are used up\n",
 				   current->comm, fault->index, file,
-				   fault->mount->settings.size);
+				   hz_limit_pages(fault->mount));
 		break;
 	case -ENXIO:
 		pr_err_ratelimited("SIGBUS for %s at page %lu of %pD: fork had no memory for private pages\n",

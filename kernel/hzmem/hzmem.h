@@ -81,14 +81,17 @@ enum hz_mark {
 	HZ_MARKS,
 };
 
+/* Of a limit that a mount was given: none. 0 is what limits.c says where nothing was given. */
+#define HZ_UNLIMITED ULONG_MAX
+
 struct hz_settings {
-	unsigned long size;		/* pages; 0: no limit */
+	unsigned long size;		/* pages */
 	unsigned int watermark;		/* percent */
 	unsigned int period_ms;
 	int algorithm;			/* compress.h; HZ_NO_ALGORITHM: none */
 	int node;			/* or NUMA_NO_NODE */
 	unsigned int readahead;		/* pages */
-	u64 compressed_limit;		/* bytes; 0: no limit */
+	u64 compressed_limit;		/* bytes */
 	kuid_t uid;
 	kgid_t gid;
 	umode_t mode;

@@ -83,21 +83,17 @@ static bool eligible(struct search *search, struct hz_entry *entry,
 	return false;
 }
 
-/* False where nothing but zero pages is worth trying any more: no room for data. */
-static bool try_entry(struct search *search, struct hz_entry *entry,
-		      bool only_old, bool zero_only)
+static void try_entry(struct search *search, struct hz_entry *entry,
+		      bool only_old, struct hz_room *room)
 {
-	int error = 0;
-
 	if (!mutex_trylock(&entry->lock))
-		return true;
+		return;
 	if (eligible(search, entry, only_old)) {
 		search->tried++;
-		error = hz_entry_compress(entry, &search->node->direct_work,
-					  zero_only, &search->page);
+		hz_entry_compress(entry, &search->node->direct_work, room,
+				  &search->page);
 	}
 	mutex_unlock(&entry->lock);
-	return error != -ENOSPC && error != -ENOMEM;
 }
 
 static void search_list(struct search *search, struct hz_mount *mount,
@@ -105,8 +101,8 @@ static void search_list(struct search *search, struct hz_mount *mount,
 {
 	struct hz_lru *lru = &mount->lrus[search->node->id];
 	unsigned long count = READ_ONCE(lru->counts[list]);
+	struct hz_room room = {};
 	struct hz_entry *entry;
-	bool zero_only = false;
 
 	if (only_old)
 		count = min(count, HZ_LOOKS);
@@ -114,8 +110,7 @@ static void search_list(struct search *search, struct hz_mount *mount,
 		entry = hz_lru_rotate(lru, list);
 		if (!entry)
 			return;
-		if (!try_entry(search, entry, only_old, zero_only))
-			zero_only = true;
+		try_entry(search, entry, only_old, &room);
 		hz_entry_put(entry);
 		cond_resched();
 	}

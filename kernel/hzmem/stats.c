@@ -10,6 +10,7 @@
 #include <linux/sysfs.h>
 #include "compress.h"
 #include "hotplug.h"
+#include "limits.h"
 #include "lru.h"
 #include "stats.h"
 
@@ -142,13 +143,19 @@ enum mount_value {
 	MOUNT_EVENTS,	/* and what follows, one for each event */
 };
 
+/* As sysfs says it: 0 is no limit. */
+static long long limit_shown(u64 limit)
+{
+	return limit == HZ_UNLIMITED ? 0 : limit;
+}
+
 static long long mount_value(struct hz_mount *mount, int value)
 {
 	const struct hz_settings *settings = &mount->settings;
 
 	switch (value) {
 	case MOUNT_SIZE:
-		return settings->size;
+		return limit_shown(hz_limit_pages(mount));
 	case MOUNT_WATERMARK:
 		return settings->watermark;
 	case MOUNT_PERIOD:
@@ -158,7 +165,7 @@ static long long mount_value(struct hz_mount *mount, int value)
 	case MOUNT_READAHEAD:
 		return settings->readahead;
 	case MOUNT_COMPRESSED_LIMIT:
-		return settings->compressed_limit;
+		return limit_shown(hz_limit_compressed(mount));
 	case MOUNT_RESIDENT:
 		return atomic_long_read(&mount->states[HZ_RESIDENT]);
 	case MOUNT_ZERO:

@@ -8,6 +8,7 @@
 #include <linux/slab.h>
 #include "daemon.h"
 #include "inode.h"
+#include "limits.h"
 #include "lru.h"
 #include "options.h"
 #include "readahead.h"
@@ -215,16 +216,16 @@ static void kill_super(struct super_block *sb)
 int hz_statfs(struct dentry *dentry, struct kstatfs *out)
 {
 	struct hz_mount *mount = hz_mount_of(dentry->d_sb);
-	unsigned long size = READ_ONCE(mount->settings.size);
+	unsigned long limit = hz_limit_pages(mount);
 	unsigned long used = atomic_long_read(&mount->used);
 
 	out->f_type = HUGETLBFS_MAGIC;
 	out->f_bsize = HZ_SIZE;
 	out->f_namelen = NAME_MAX;
 	out->f_fsid = u64_to_fsid(huge_encode_dev(dentry->d_sb->s_dev));
-	if (size) {
-		out->f_blocks = size;
-		out->f_bfree = size - min(size, used);
+	if (limit != HZ_UNLIMITED) {
+		out->f_blocks = limit;
+		out->f_bfree = limit - min(limit, used);
 	} else {
 		out->f_blocks = hz_pool_total(mount->settings.node);
 		out->f_bfree = hz_pool_free(mount->settings.node);
