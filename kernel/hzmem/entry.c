@@ -147,8 +147,10 @@ static void attach(struct hz_entry *entry, struct hz_page *page)
 	page->used = false;
 	page->skip = 0;
 	page->backoff = 0;
+	page->changed = true;
 	set_state(entry, HZ_RESIDENT);
 	hz_lru_add(hz_entry_lru(entry), page);
+	hz_page_settles(page);
 }
 
 static void mark_pinned(struct hz_entry *entry, bool pinned)
@@ -159,7 +161,7 @@ static void mark_pinned(struct hz_entry *entry, bool pinned)
 	atomic_long_add(pinned ? 1 : -1, &entry->mount->marks[HZ_PINNED]);
 }
 
-static void mark_incompressible(struct hz_entry *entry)
+static void mark_incompressible(struct hz_entry *entry, int algorithm)
 {
 	struct hz_page *page = entry->page;
 
@@ -168,6 +170,41 @@ static void mark_incompressible(struct hz_entry *entry)
 	page->backoff = page->backoff ? min(2 * page->backoff, BACKOFF_MOST) :
 					BACKOFF_FIRST;
 	page->skip = page->backoff;
+	/* Nobody can write to it now, nor before it is mapped again. */
+	page->changed = false;
+	page->refused_by = algorithm;
+}
+
+static void unmark_incompressible(struct hz_entry *entry)
+{
+	if (entry->page->backoff)
+		atomic_long_dec(&entry->mount->marks[HZ_INCOMPRESSIBLE]);
+	entry->page->backoff = 0;
+	entry->page->skip = 0;
+}
+
+/* Who can write to the page from now on, or does, says so. Under the lock. */
+void hz_entry_changes(struct hz_entry *entry)
+{
+	entry->page->changed = true;
+}
+
+/* Whether compressing the page is known to fail: it did, with the same data. Under the lock. */
+bool hz_entry_hopeless(const struct hz_entry *entry)
+{
+	const struct hz_page *page = entry->page;
+
+	return page->backoff && !page->changed &&
+	       page->refused_by == READ_ONCE(entry->mount->settings.algorithm);
+}
+
+/* Forgets that it was found incompressible: the algorithm is another one now. */
+void hz_entry_retry(struct hz_entry *entry)
+{
+	mutex_lock(&entry->lock);
+	if (entry->state == HZ_RESIDENT)
+		unmark_incompressible(entry);
+	mutex_unlock(&entry->lock);
 }
 
 /* The page is nobody's then, and in no list; the entry's state is to be set. */
@@ -175,11 +212,11 @@ static struct hz_page *detach(struct hz_entry *entry)
 {
 	struct hz_page *page = entry->page;
 
+	hz_page_begins(page);
 	hz_lru_remove(hz_entry_lru(entry), page);
 	take_name(hz_page_folio(page));
 	mark_pinned(entry, false);
-	if (page->backoff)
-		atomic_long_dec(&entry->mount->marks[HZ_INCOMPRESSIBLE]);
+	unmark_incompressible(entry);
 	entry->page = NULL;
 	return page;
 }
@@ -279,27 +316,6 @@ static int fill(struct hz_entry *entry, struct hz_page *page)
 	}
 }
 
-/* A page with the entry's content. Under its lock. */
-static struct hz_page *filled_page(struct hz_entry *entry)
-{
-	struct hz_page *page;
-	int error;
-
-	if (entry->state == HZ_CORRUPT)
-		return ERR_PTR(-EIO);
-	if (entry->state == HZ_DEAD)
-		return ERR_PTR(-ENOENT);
-	page = hz_alloc_page(entry->mount, entry->state == HZ_COMPRESSED);
-	if (IS_ERR(page))
-		return page;
-	error = fill(entry, page);
-	if (error) {
-		hz_pool_give(page);
-		return ERR_PTR(error);
-	}
-	return page;
-}
-
 /*
  * Makes the entry resident, under its lock, and says what it took (HZ_FAULTS_...).
  * -ENOMEM: no page; -EIO: its data are damaged; -EINTR: the task is being killed;
@@ -308,32 +324,47 @@ static struct hz_page *filled_page(struct hz_entry *entry)
 int hz_entry_load(struct hz_entry *entry, enum hz_event *how)
 {
 	struct hz_page *page;
+	int error;
 
 	*how = HZ_FAULTS_RESIDENT;
 	if (entry->state == HZ_RESIDENT)
 		return 0;
 	*how = entry->state == HZ_ZERO ? HZ_FAULTS_ZERO : HZ_FAULTS_DECOMPRESS;
-	page = filled_page(entry);
+	if (entry->state == HZ_CORRUPT)
+		return -EIO;
+	if (entry->state == HZ_DEAD)
+		return -ENOENT;
+	page = hz_alloc_page(entry->mount, entry->state == HZ_COMPRESSED);
 	if (IS_ERR(page))
 		return PTR_ERR(page);
+	error = fill(entry, page);
+	if (error) {
+		hz_pool_give(page);
+		return error;
+	}
 	if (entry->state == HZ_COMPRESSED)
 		hz_blob_free(entry->mount, &entry->blob);
 	attach(entry, page);
 	return 0;
 }
 
-/* A resident entry of its own with the same content. Under the source's lock. */
-struct hz_entry *hz_entry_copy(struct hz_entry *source)
+/*
+ * A resident entry of its own with the same content, in a page that the caller has: who
+ * looked for one with the source's lock held could not compress the source for it. Under
+ * the source's lock. The page is given back where this fails.
+ */
+struct hz_entry *hz_entry_copy(struct hz_entry *source, struct hz_page *page)
 {
-	struct hz_page *page = filled_page(source);
-	struct hz_entry *entry;
+	struct hz_entry *entry = NULL;
+	int error = fill(source, page);
 
-	if (IS_ERR(page))
-		return ERR_CAST(page);
-	entry = hz_entry_new(source->inode, source->index);
-	if (IS_ERR(entry)) {
+	if (!error) {
+		entry = hz_entry_new(source->inode, source->index);
+		error = PTR_ERR_OR_ZERO(entry);
+	}
+	if (error) {
 		hz_pool_give(page);
-		return entry;
+		return ERR_PTR(error);
 	}
 	/* Nobody else knows the entry yet, but reclaim finds it by its page. */
 	mutex_lock_nested(&entry->lock, SINGLE_DEPTH_NESTING);
@@ -356,7 +387,7 @@ static int squeeze(struct hz_entry *entry, struct hz_work *work,
 	length = hz_compress(algorithm, hz_page_data(entry->page), work->out,
 			     work->memory[algorithm]);
 	if (!length) {
-		mark_incompressible(entry);
+		mark_incompressible(entry, algorithm);
 		return -E2BIG;
 	}
 	return hz_blob_store(entry->mount, entry->memcg, blob, algorithm,
@@ -382,13 +413,6 @@ static int compress_frozen(struct hz_entry *entry, struct hz_work *work,
 	set_state(entry, zero ? HZ_ZERO : HZ_COMPRESSED);
 	hz_count(entry->mount, zero ? HZ_COMPRESSIONS_ZERO : HZ_COMPRESSIONS);
 	return 0;
-}
-
-/* Whether compressed data of the entry were refused a moment ago. */
-static bool no_room(const struct hz_room *room, const struct hz_entry *entry)
-{
-	return hz_room_ended(room) ||
-	       (room->refusals && room->full == entry->memcg);
 }
 
 static void note_refusal(struct hz_room *room, const struct hz_entry *entry,
@@ -418,7 +442,7 @@ int hz_entry_compress(struct hz_entry *entry, struct hz_work *work,
 	unmap(entry);
 	if (folio_ref_freeze(folio, 1)) {
 		mark_pinned(entry, false);
-		error = compress_frozen(entry, work, no_room(room, entry),
+		error = compress_frozen(entry, work, hz_room_none(room, entry),
 					freed);
 		folio_ref_unfreeze(folio, 1);
 		note_refusal(room, entry, error);

@@ -48,8 +48,16 @@ static inline bool hz_room_ended(const struct hz_room *room)
 	return room->refusals >= HZ_MOST_REFUSALS;
 }
 
+/* Whether compressed data of this entry would not find any. */
+static inline bool hz_room_none(const struct hz_room *room,
+				const struct hz_entry *entry)
+{
+	return hz_room_ended(room) ||
+	       (room->refusals && room->full == entry->memcg);
+}
+
 struct hz_entry *hz_entry_new(struct inode *inode, pgoff_t index);
-struct hz_entry *hz_entry_copy(struct hz_entry *source);
+struct hz_entry *hz_entry_copy(struct hz_entry *source, struct hz_page *page);
 void hz_entry_get(struct hz_entry *entry);
 void hz_entry_put(struct hz_entry *entry);
 void hz_entry_share(struct hz_entry *entry);
@@ -59,6 +67,9 @@ bool hz_entry_shared(const struct hz_entry *entry);
 struct hz_lru *hz_entry_lru(const struct hz_entry *entry);
 int hz_entry_load(struct hz_entry *entry, enum hz_event *how);
 bool hz_entry_held(const struct hz_entry *entry);
+void hz_entry_changes(struct hz_entry *entry);
+bool hz_entry_hopeless(const struct hz_entry *entry);
+void hz_entry_retry(struct hz_entry *entry);
 bool hz_entry_young(struct hz_entry *entry);
 bool hz_entry_used(struct hz_entry *entry);
 int hz_entry_compress(struct hz_entry *entry, struct hz_work *work,

@@ -37,6 +37,7 @@
 #include "limits.h"
 #include "overlay.h"
 #include "readahead.h"
+#include "reclaim.h"
 #include "rmap.h"
 #include "trace.h"
 
@@ -87,6 +88,8 @@ static int insert(struct fault *fault, struct hz_entry *entry, bool write)
 				    fault->index, fault->vmf->vma->vm_file);
 		return -EFAULT;
 	}
+	/* Also where it is read-only: mprotect() can make it writable without a fault. */
+	hz_entry_changes(entry);
 	result = vmf_insert_pfn_pmd(fault->vmf, frame, write);
 	return result == VM_FAULT_NOPAGE ? 0 : vm_fault_to_errno(result, 0);
 }
@@ -187,12 +190,15 @@ static int fault_hole(struct fault *fault)
 
 static int fault_copy(struct fault *fault, struct hz_entry *source)
 {
+	struct hz_page *page = hz_alloc_page(fault->mount, false);
 	struct hz_entry *entry;
 	int error;
 
 	fault->how = HZ_FAULTS_COW;
+	if (IS_ERR(page))
+		return PTR_ERR(page);
 	mutex_lock(&source->lock);
-	entry = hz_entry_copy(source);
+	entry = hz_entry_copy(source, page);
 	mutex_unlock(&source->lock);
 	if (IS_ERR(entry))
 		return PTR_ERR(entry);

@@ -221,9 +221,11 @@ static int zero_part(struct inode *inode, loff_t from, loff_t to)
 	mutex_lock(&entry->lock);
 	if (entry->state != HZ_ZERO) {
 		error = hz_entry_load(entry, &how);
-		if (!error)
+		if (!error) {
 			memset(hz_page_data(entry->page) +
 			       (from & (HZ_SIZE - 1)), 0, to - from);
+			hz_entry_changes(entry);
+		}
 	}
 	mutex_unlock(&entry->lock);
 	hz_entry_put(entry);

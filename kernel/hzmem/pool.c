@@ -196,6 +196,7 @@ static struct hz_page *take_from(struct hz_section *section)
 	if (!section->closed && section->free) {
 		page = list_first_entry(&section->free_pages, struct hz_page,
 					list);
+		hz_page_begins(page);
 		list_del_init(&page->list);
 		section->free--;
 		atomic_long_dec(&section->node->free);
@@ -246,6 +247,7 @@ void hz_pool_give(struct hz_page *page)
 	page->owner = NULL;
 	if (folio_ref_count(hz_page_folio(page)) == 1) {
 		put_on_free_list(page);
+		hz_page_settles(page);
 		return;
 	}
 	__module_get(THIS_MODULE);
@@ -253,6 +255,7 @@ void hz_pool_give(struct hz_page *page)
 	list_add_tail(&page->list, &node->pinned_pages);
 	atomic_long_inc(&node->pinned);
 	spin_unlock(&node->pinned_lock);
+	hz_page_settles(page);
 	hz_node_wake(node);
 }
 
@@ -277,7 +280,7 @@ bool hz_pool_collect(struct hz_node *node)
 	list_for_each_entry_safe(page, next, &released, list) {
 		list_del_init(&page->list);
 		put_on_free_list(page);
-		/* The last one lets the module go, which stops this thread first. */
+		/* The last one lets the module go, which stops the daemon first. */
 		module_put(THIS_MODULE);
 	}
 	return remain;

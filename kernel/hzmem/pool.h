@@ -29,6 +29,8 @@ struct hz_page {
 	bool pinned;	/* somebody held it when it was to be compressed */
 	u8 skip;	/* scans to go until compression is tried again */
 	u8 backoff;	/* how many those were; not 0: incompressible */
+	bool changed;	/* it may have been since it was found to be */
+	int refused_by;	/* the algorithm that found it */
 };
 
 /* At most as many pages as the parameter section says, in one range of one node. */
@@ -67,6 +69,9 @@ struct hz_node {
 	spinlock_t pinned_lock;
 	struct list_head pinned_pages;	/* freed while somebody held them */
 	atomic_long_t pinned;
+	/* How often a page began to be in no list of all these, and was in one again. */
+	atomic_long_t begun;
+	atomic_long_t settled;
 	struct mutex reclaim_lock;	/* direct reclaim, and direct_work */
 	struct hz_work direct_work;
 	struct hz_work daemon_work;	/* the daemon's alone */
@@ -100,6 +105,36 @@ static inline void *hz_page_data(const struct hz_page *page)
 static inline struct hz_node *hz_page_node(const struct hz_page *page)
 {
 	return page->section->node;
+}
+
+/*
+ * A page is about to leave its list, for another content or none: said before, so that who
+ * finds it in no list knows that it is somewhere.
+ */
+static inline void hz_page_begins(const struct hz_page *page)
+{
+	atomic_long_inc(&hz_page_node(page)->begun);
+	/* Pairs with the barrier in hz_node_rests(). */
+	smp_mb__after_atomic();
+}
+
+/* And it is in one again. */
+static inline void hz_page_settles(const struct hz_page *page)
+{
+	/* Not before it is: who reads settled then finds it there. */
+	smp_mb__before_atomic();
+	atomic_long_inc(&hz_page_node(page)->settled);
+}
+
+/*
+ * Whether all the node's pages have been in one list or another ever since settled was read:
+ * then who went through the lists has seen them all.
+ */
+static inline bool hz_node_rests(const struct hz_node *node, long settled)
+{
+	/* After the lists. Pairs with the barrier in hz_page_begins(). */
+	smp_mb();
+	return atomic_long_read(&node->begun) == settled;
 }
 
 struct hz_node *hz_node(int id);

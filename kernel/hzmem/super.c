@@ -133,11 +133,35 @@ static void apply_to_root(struct super_block *sb,
 	inode_unlock(root);
 }
 
+/* What does not compress with one algorithm may with another. */
+static void retry_incompressible(struct hz_mount *mount)
+{
+	struct hz_entry *entry;
+	unsigned long count;
+	int list;
+	int node;
+
+	for (node = 0; node < nr_node_ids; node++) {
+		for (list = 0; list < HZ_LISTS; list++) {
+			count = READ_ONCE(mount->lrus[node].counts[list]);
+			while (count--) {
+				entry = hz_lru_rotate(&mount->lrus[node], list);
+				if (!entry)
+					break;
+				hz_entry_retry(entry);
+				hz_entry_put(entry);
+				cond_resched();
+			}
+		}
+	}
+}
+
 static int reconfigure(struct fs_context *context)
 {
 	struct super_block *sb = context->root->d_sb;
 	struct hz_mount *mount = hz_mount_of(sb);
 	struct hz_options *options = context->fs_private;
+	bool other_algorithm;
 	unsigned long size;
 	int error;
 
@@ -151,7 +175,11 @@ static int reconfigure(struct fs_context *context)
 		return invalf(context,
 			      "hzmem: size: %lu pages are in use, which is more",
 			      atomic_long_read(&mount->used));
+	other_algorithm = options->settings.algorithm !=
+			  mount->settings.algorithm;
 	mount->settings = options->settings;
+	if (other_algorithm)
+		retry_incompressible(mount);
 	if (hz_options_root_given(options))
 		apply_to_root(sb, &mount->settings);
 	hz_daemons_wake();
