@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What becomes of 2 MiB of content: zero, resident, compressed, corrupt, and back.
+ * What becomes of 2 MiB of content: zero, resident, compressed, and back; corrupt or
+ * poisoned, and lost.
  *
  * All changes are made under the entry's lock, and so is inserting its page into a
  * page table (fault.c). So while the lock is held and the page has been unmapped
@@ -17,6 +18,7 @@
 #include "entry.h"
 #include "limits.h"
 #include "lru.h"
+#include "poison.h"
 #include "reclaim.h"
 #include "rmap.h"
 #include "trace.h"
@@ -123,7 +125,8 @@ struct hz_lru *hz_entry_lru(const struct hz_entry *entry)
 static void give_name(struct hz_entry *entry, struct folio *folio)
 {
 	folio->index = entry->index * HZ_FRAMES;
-	WRITE_ONCE(folio->mapping, entry->inode->i_mapping);
+	/* Pairs with the acquire in hz_page_owner(). */
+	smp_store_release(&folio->mapping, entry->inode->i_mapping);
 }
 
 /*
@@ -140,9 +143,9 @@ static void take_name(struct folio *folio)
 
 static void attach(struct hz_entry *entry, struct hz_page *page)
 {
-	give_name(entry, hz_page_folio(page));
 	entry->page = page;
 	page->owner = entry;
+	give_name(entry, hz_page_folio(page));
 	page->pinned = false;
 	page->used = false;
 	page->skip = 0;
@@ -257,6 +260,64 @@ static void unmap(struct hz_entry *entry)
 	hz_rmap_unmap(entry->inode->i_mapping, entry->index, 1);
 }
 
+/* ---- Memory errors ----------------------------------------------------------- */
+
+/*
+ * The entry that a page belongs to, with a reference, or NULL. A page has its name from when
+ * it has its owner until take_name(), which waits for the folio's lock; and until then its
+ * owner cannot go.
+ */
+struct hz_entry *hz_page_owner(struct hz_page *page)
+{
+	struct folio *folio = hz_page_folio(page);
+	struct hz_entry *entry = NULL;
+
+	folio_lock(folio);
+	/* Pairs with the release in give_name(). */
+	if (smp_load_acquire(&folio->mapping)) {
+		entry = page->owner;
+		hz_entry_get(entry);
+	}
+	folio_unlock(folio);
+	return entry;
+}
+
+/* Under the entry's lock, with the page not frozen. */
+static void lose(struct hz_entry *entry)
+{
+	struct hz_page *page;
+
+	pr_err("page %lu of inode %lu on device %u:%u is lost to a memory error: who touches it gets SIGBUS\n",
+	       entry->index, entry->inode->i_ino,
+	       MAJOR(entry->mount->device), MINOR(entry->mount->device));
+	unmap(entry);
+	page = detach(entry);
+	set_state(entry, HZ_POISONED);
+	/* It is used no more (pool.c). */
+	hz_pool_give(page);
+}
+
+/* Makes a page, filled, the entry's; which loses it again if an error was found meanwhile. */
+static int settle(struct hz_entry *entry, struct hz_page *page)
+{
+	attach(entry, page);
+	/* Its name before the look at the mark (poison.c). */
+	smp_mb();
+	if (!READ_ONCE(page->poisoned))
+		return 0;
+	lose(entry);
+	return -EHWPOISON;
+}
+
+/* What the entry has is lost, if it still has it in this page, which is marked. */
+void hz_entry_lose(struct hz_entry *entry, struct hz_page *page)
+{
+	mutex_lock(&entry->lock);
+	if (entry->state == HZ_RESIDENT && entry->page == page)
+		lose(entry);
+	mutex_unlock(&entry->lock);
+}
+
 /* ---- Filling a page --------------------------------------------------------- */
 
 static void clear(void *page)
@@ -269,14 +330,21 @@ static void clear(void *page)
 	}
 }
 
-static void copy(void *to, const void *from)
+/* -EHWPOISON: the page of the entry has an error, so its content is lost. Under its lock. */
+static int copy(void *to, struct hz_entry *from)
 {
 	unsigned long offset;
+	int error;
 
 	for (offset = 0; offset < HZ_SIZE; offset += PAGE_SIZE) {
-		copy_page(to + offset, (void *)from + offset);
+		error = hz_copy_from_page(from->page, offset, to + offset);
+		if (error) {
+			lose(from);
+			return error;
+		}
 		cond_resched();
 	}
+	return 0;
 }
 
 static void note_corrupt(struct hz_entry *entry)
@@ -299,8 +367,7 @@ static int fill(struct hz_entry *entry, struct hz_page *page)
 		clear(data);
 		return 0;
 	case HZ_RESIDENT:
-		copy(data, hz_page_data(entry->page));
-		return 0;
+		return copy(data, entry);
 	case HZ_COMPRESSED:
 		whole = hz_blob_load(&entry->blob, data);
 		trace_hzmem_decompress(entry, entry->blob.length,
@@ -311,6 +378,8 @@ static int fill(struct hz_entry *entry, struct hz_page *page)
 		return -EIO;
 	case HZ_CORRUPT:
 		return -EIO;
+	case HZ_POISONED:
+		return -EHWPOISON;
 	default:
 		return -ENOENT;
 	}
@@ -318,8 +387,8 @@ static int fill(struct hz_entry *entry, struct hz_page *page)
 
 /*
  * Makes the entry resident, under its lock, and says what it took (HZ_FAULTS_...).
- * -ENOMEM: no page; -EIO: its data are damaged; -EINTR: the task is being killed;
- * -ENOENT: it is in no store any more.
+ * -ENOMEM: no page; -EIO: its data are damaged; -EHWPOISON: they are lost to a memory
+ * error; -EINTR: the task is being killed; -ENOENT: it is in no store any more.
  */
 int hz_entry_load(struct hz_entry *entry, enum hz_event *how)
 {
@@ -332,6 +401,8 @@ int hz_entry_load(struct hz_entry *entry, enum hz_event *how)
 	*how = entry->state == HZ_ZERO ? HZ_FAULTS_ZERO : HZ_FAULTS_DECOMPRESS;
 	if (entry->state == HZ_CORRUPT)
 		return -EIO;
+	if (entry->state == HZ_POISONED)
+		return -EHWPOISON;
 	if (entry->state == HZ_DEAD)
 		return -ENOENT;
 	page = hz_alloc_page(entry->mount, entry->state == HZ_COMPRESSED);
@@ -344,8 +415,7 @@ int hz_entry_load(struct hz_entry *entry, enum hz_event *how)
 	}
 	if (entry->state == HZ_COMPRESSED)
 		hz_blob_free(entry->mount, &entry->blob);
-	attach(entry, page);
-	return 0;
+	return settle(entry, page);
 }
 
 /*
@@ -368,14 +438,38 @@ struct hz_entry *hz_entry_copy(struct hz_entry *source, struct hz_page *page)
 	}
 	/* Nobody else knows the entry yet, but reclaim finds it by its page. */
 	mutex_lock_nested(&entry->lock, SINGLE_DEPTH_NESTING);
-	attach(entry, page);
+	settle(entry, page);
 	mutex_unlock(&entry->lock);
 	return entry;
 }
 
 /* ---- Compressing ------------------------------------------------------------ */
 
-/* The page does not change while this runs. 0: all is in *blob. */
+/*
+ * Copies the page to work->in, as memory errors are survived only while copying. -EAGAIN: only
+ * zeros were wanted, and there is something else.
+ */
+static int read_page(struct hz_entry *entry, struct hz_work *work,
+		     bool zero_only, bool *zero)
+{
+	unsigned long offset;
+	int error;
+
+	*zero = true;
+	for (offset = 0; offset < HZ_SIZE; offset += PAGE_SIZE) {
+		error = hz_copy_from_page(entry->page, offset,
+					  work->in + offset);
+		if (error)
+			return error;
+		if (*zero && memchr_inv(work->in + offset, 0, PAGE_SIZE))
+			*zero = false;
+		if (!*zero && zero_only)
+			return -EAGAIN;
+	}
+	return 0;
+}
+
+/* What was read of the page. 0: all is in *blob. */
 static int squeeze(struct hz_entry *entry, struct hz_work *work,
 		   struct hz_blob *blob)
 {
@@ -384,7 +478,7 @@ static int squeeze(struct hz_entry *entry, struct hz_work *work,
 
 	if (algorithm == HZ_NO_ALGORITHM)
 		return -EAGAIN;
-	length = hz_compress(algorithm, hz_page_data(entry->page), work->out,
+	length = hz_compress(algorithm, work->in, work->out,
 			     work->memory[algorithm]);
 	if (!length) {
 		mark_incompressible(entry, algorithm);
@@ -398,15 +492,15 @@ static int squeeze(struct hz_entry *entry, struct hz_work *work,
 static int compress_frozen(struct hz_entry *entry, struct hz_work *work,
 			   bool zero_only, struct hz_page **freed)
 {
-	bool zero = !memchr_inv(hz_page_data(entry->page), 0, HZ_SIZE);
 	struct hz_blob blob = { .length = 0 };
+	bool zero;
 	int error;
 
-	if (!zero) {
-		error = zero_only ? -EAGAIN : squeeze(entry, work, &blob);
-		if (error)
-			return error;
-	}
+	error = read_page(entry, work, zero_only, &zero);
+	if (!error && !zero)
+		error = squeeze(entry, work, &blob);
+	if (error)
+		return error;
 	*freed = detach(entry);
 	if (!zero)
 		entry->blob = blob;
@@ -429,7 +523,7 @@ static void note_refusal(struct hz_room *room, const struct hz_entry *entry,
 /*
  * Takes the page away from a resident entry, under its lock. On success *freed is
  * that page, which is in no list. Otherwise the entry is as before, only unmapped:
- * -EBUSY: somebody holds the page; -E2BIG: it is incompressible; -ENOSPC, -ENOMEM:
+ * -EHWPOISON: it had a memory error and is lost; -EBUSY: somebody holds the page; -E2BIG: it is incompressible; -ENOSPC, -ENOMEM:
  * no room for the compressed data, which *room knows from then on; -EAGAIN: not zero,
  * and it was known that there is none.
  */
@@ -446,6 +540,8 @@ int hz_entry_compress(struct hz_entry *entry, struct hz_work *work,
 					freed);
 		folio_ref_unfreeze(folio, 1);
 		note_refusal(room, entry, error);
+		if (error == -EHWPOISON)
+			lose(entry);
 	} else {
 		mark_pinned(entry, true);
 		error = -EBUSY;

@@ -64,6 +64,9 @@ void hz_entry_share(struct hz_entry *entry);
 void hz_entry_drop(struct hz_entry *entry);
 bool hz_entry_shared(const struct hz_entry *entry);
 
+struct hz_entry *hz_page_owner(struct hz_page *page);
+void hz_entry_lose(struct hz_entry *entry, struct hz_page *page);
+
 struct hz_lru *hz_entry_lru(const struct hz_entry *entry);
 int hz_entry_load(struct hz_entry *entry, enum hz_event *how);
 bool hz_entry_held(const struct hz_entry *entry);

@@ -253,7 +253,7 @@ static int resolve(struct fault *fault)
 	return error;
 }
 
-/* Damaged data have had their line when they were found (entry.c). */
+/* What is damaged or lost has had its line when that was found (entry.c). */
 static void explain(struct fault *fault, int error)
 {
 	struct file *file = fault->vmf->vma->vm_file;
@@ -283,7 +283,8 @@ static vm_fault_t finish(struct fault *fault, int error)
 	if (error) {
 		hz_count(fault->mount, HZ_SIGBUS);
 		explain(fault, error);
-		return VM_FAULT_SIGBUS;
+		/* With BUS_MCEERR_AR: a virtual machine, say, hands it on to its guest. */
+		return error == -EHWPOISON ? VM_FAULT_HWPOISON : VM_FAULT_SIGBUS;
 	}
 	hz_count(fault->mount, fault->how);
 	if (fault->how != HZ_FAULTS_DECOMPRESS)

@@ -70,6 +70,7 @@ enum hz_state {
 	HZ_RESIDENT,	/* in a huge page */
 	HZ_COMPRESSED,	/* in base pages */
 	HZ_CORRUPT,	/* was compressed, and its bytes are not what they were */
+	HZ_POISONED,	/* was in a huge page that has a memory error */
 	HZ_DEAD,	/* in no store any more */
 	HZ_STATES,
 };

@@ -23,6 +23,8 @@ struct hz_page {
 	struct hz_section *section;
 	struct hz_entry *owner;
 	u8 lru;		/* enum hz_list; under the LRU's lock */
+	bool free;	/* in the free list; under the section's lock */
+	bool poisoned;	/* it has a memory error; set under the section's lock */
 	bool young;	/* what the last scan read */
 	bool used;	/* a look since then has read that it was accessed */
 	bool steady;	/* and the one before had read the same */
@@ -43,6 +45,7 @@ struct hz_section {
 	spinlock_t lock;		/* the rest */
 	struct list_head free_pages;
 	unsigned long free;
+	unsigned long retired;		/* for a memory error, in no list */
 	bool closed;			/* on its way out: nothing is taken */
 	struct hz_page pages[];
 };
@@ -64,8 +67,9 @@ struct hz_node {
 	struct kobject kobject;
 	int id;
 	struct list_head sections;	/* changed under the pool's lock */
-	atomic_long_t total;
+	atomic_long_t total;			/* without what is retired */
 	atomic_long_t free;
+	atomic_long_t retired;
 	spinlock_t pinned_lock;
 	struct list_head pinned_pages;	/* freed while somebody held them */
 	atomic_long_t pinned;
@@ -157,7 +161,11 @@ void hz_pool_unlock(void);
 int hz_pool_add_range(u64 start, u64 size, int node, bool added);
 struct hz_range *hz_pool_find_range(u64 start);
 unsigned long hz_range_free(const struct hz_range *range);
-int hz_pool_remove_range(struct hz_range *range);
+unsigned long hz_range_retired(const struct hz_range *range);
+struct hz_page *hz_range_page(const struct hz_range *range,
+			      unsigned long frame);
+void hz_pool_poison(struct hz_page *page);
+int hz_pool_remove_range(struct hz_range *range, unsigned long *retired);
 
 void hz_pool_stop(void);
 void hz_pool_exit(void);

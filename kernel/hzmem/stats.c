@@ -24,6 +24,7 @@ enum node_value {
 	NODE_TOTAL,
 	NODE_FREE,
 	NODE_PINNED,
+	NODE_RETIRED,
 	NODE_SECTIONS,
 	NODE_DAEMON_CPU_NS,
 };
@@ -62,6 +63,9 @@ static ssize_t show_node(struct kobject *kobject,
 	case NODE_PINNED:
 		value = atomic_long_read(&node->pinned);
 		break;
+	case NODE_RETIRED:
+		value = atomic_long_read(&node->retired);
+		break;
 	case NODE_SECTIONS:
 		value = count_sections(node);
 		break;
@@ -81,6 +85,7 @@ static ssize_t show_node(struct kobject *kobject,
 NODE_FILE(total, NODE_TOTAL);
 NODE_FILE(free, NODE_FREE);
 NODE_FILE(pinned, NODE_PINNED);
+NODE_FILE(retired, NODE_RETIRED);
 NODE_FILE(sections, NODE_SECTIONS);
 NODE_FILE(daemon_cpu_ns, NODE_DAEMON_CPU_NS);
 
@@ -88,6 +93,7 @@ static struct attribute *node_attrs[] = {
 	&node_total.attribute.attr,
 	&node_free.attribute.attr,
 	&node_pinned.attribute.attr,
+	&node_retired.attribute.attr,
 	&node_sections.attribute.attr,
 	&node_daemon_cpu_ns.attribute.attr,
 	NULL
@@ -135,6 +141,7 @@ enum mount_value {
 	MOUNT_ZERO,
 	MOUNT_COMPRESSED,
 	MOUNT_CORRUPT,
+	MOUNT_POISONED,
 	MOUNT_ACTIVE,
 	MOUNT_INACTIVE,
 	MOUNT_INCOMPRESSIBLE,
@@ -174,6 +181,8 @@ static long long mount_value(struct hz_mount *mount, int value)
 		return atomic_long_read(&mount->states[HZ_COMPRESSED]);
 	case MOUNT_CORRUPT:
 		return atomic_long_read(&mount->states[HZ_CORRUPT]);
+	case MOUNT_POISONED:
+		return atomic_long_read(&mount->states[HZ_POISONED]);
 	case MOUNT_ACTIVE:
 		return hz_lru_sum(mount, HZ_ACTIVE);
 	case MOUNT_INACTIVE:
@@ -229,6 +238,7 @@ MOUNT_FILE(resident, MOUNT_RESIDENT);
 MOUNT_FILE(zero, MOUNT_ZERO);
 MOUNT_FILE(compressed, MOUNT_COMPRESSED);
 MOUNT_FILE(corrupt, MOUNT_CORRUPT);
+MOUNT_FILE(poisoned, MOUNT_POISONED);
 MOUNT_FILE(active, MOUNT_ACTIVE);
 MOUNT_FILE(inactive, MOUNT_INACTIVE);
 MOUNT_FILE(incompressible, MOUNT_INCOMPRESSIBLE);
@@ -262,6 +272,7 @@ static struct attribute *mount_attrs[] = {
 	&mount_zero.attribute.attr,
 	&mount_compressed.attribute.attr,
 	&mount_corrupt.attribute.attr,
+	&mount_poisoned.attribute.attr,
 	&mount_active.attribute.attr,
 	&mount_inactive.attribute.attr,
 	&mount_incompressible.attribute.attr,
