@@ -72,8 +72,7 @@ fn lists_command(help: &str, name: &str) -> bool {
 /// The words of each example in a page's code blocks that runs mega, without what follows ` -- `, a pipe or
 /// a comment: those are other programs' words.
 fn examples(page: &str) -> Vec<Vec<String>> {
-    page
-        .split("```")
+    page.split("```")
         .skip(1)
         .step_by(2)
         .flat_map(str::lines)
