@@ -16,8 +16,8 @@ const EXIT_CODES: &str =
     "Exit codes: 0 done, 1 failed, 2 wrong usage, 3 a kernel feature or a privilege is missing.";
 
 const RUN_EXIT_CODES: &str = "\
-Exit codes: those of COMMAND (128 + n when signal n ended it); 126 when it cannot be executed, 127 when it \
-is not found; before it is started: 1 failed, 2 wrong usage, 3 a kernel feature or a privilege is missing.
+Exit codes: those of COMMAND (128 + n when signal n ended it); 126 when mega cannot execute it, 127 when mega \
+does not find it; before it starts: 1 failed, 2 wrong usage, 3 a kernel feature or a privilege is missing.
 
 Example:
   mega run --policy mega --set scans=5 --report report.json -- redis-server";
@@ -29,35 +29,34 @@ Example:
   mega scan $(pidof redis-server) --window 10s --bloat";
 
 const RANGE_EXAMPLE: &str = "\
-Exit codes: 0 every region is as wanted, 1 some are not, 2 wrong usage, 3 a kernel feature or a privilege is missing.
+Exit codes: 0 every region is as you want it, 1 some are not, 2 wrong usage, 3 a kernel feature or a privilege is missing.
 
 Example:
   mega promote 4711 7f0000000000+1GiB";
 
 const COMPACT_EXAMPLE: &str = "\
-Exit codes: 0 as many as asked for are empty, 1 some are not, 2 wrong usage, 3 a kernel feature or a privilege is missing.
+Exit codes: 0 it emptied as many as you asked for, 1 it emptied fewer, 2 wrong usage, 3 a kernel feature or a privilege is missing.
 
 Example:
   mega compact --blocks 100 --dry-run";
 
 const GROW_EXAMPLE: &str = "\
-Exit codes: 0 hzmem has as much more as was asked for, 1 it has less, 2 wrong usage, 3 a kernel feature or a privilege \
+Exit codes: 0 hzmem got as much as you asked for, 1 it got less, 2 wrong usage, 3 a kernel feature or a privilege \
 is missing.
 
 Example:
   mega hz grow 512MiB --node 0";
 
 const SHRINK_EXAMPLE: &str = "\
-Exit codes: 0 given back, 1 some is in use, 2 wrong usage, 3 a kernel feature or a privilege is missing.
+Exit codes: 0 it gave the memory back, 1 some of it is in use, 2 wrong usage, 3 a kernel feature or a privilege is missing.
 
 Example:
   mega hz shrink 0x138000000";
 
 const OF_THE_LAB: &str = "\
-The arguments are those of mega-lab, a program of its own; `--help` among them shows them. Exit codes: its own; 3 when it \
-is not installed.";
+Another program, mega-lab, takes the arguments; `--help` shows them. Exit codes: those of mega-lab; 3 when it is not installed.";
 
-/// Manages the huge pages of programs: they get huge pages where they pay, fast page faults, and no bloat
+/// Manages the huge pages of programs: huge pages where they pay, fast page faults, no bloat
 #[derive(Debug, Parser)]
 #[command(version, after_help = EXIT_CODES, max_term_width = 100)]
 pub(crate) struct Cli {
@@ -71,7 +70,7 @@ pub(crate) enum Command {
     /// Start a program and manage it and its descendants until it ends
     #[command(after_help = RUN_EXIT_CODES, override_usage = "mega run [OPTIONS] -- <COMMAND>...")]
     Run(Run),
-    /// Manage the programs that the configuration selects, until stopped
+    /// Manage the programs that the configuration selects, until you stop it
     #[command(after_help = EXIT_CODES)]
     Daemon(Daemon),
     /// Show what the running daemon and every running `mega run` see and do
@@ -79,25 +78,25 @@ pub(crate) enum Command {
         after_help = "Exit codes: 0 done, 1 no mega is running, 2 wrong usage, 3 a privilege is missing."
     )]
     Status(Status),
-    /// Look once: mapped, accessed, huge and bloat per region, and what each policy would do
+    /// Look once at a process: what is mapped, accessed, huge and bloat, and what each policy would do
     #[command(after_help = SCAN_EXAMPLE)]
     Scan(Scan),
-    /// Promote regions of a process by hand, and verify
+    /// Promote regions of a process by hand, and check the result
     #[command(after_help = RANGE_EXAMPLE)]
     Promote(Act),
-    /// Demote huge pages of a process by hand, and verify
+    /// Demote huge pages of a process by hand, and check the result
     #[command(after_help = RANGE_EXAMPLE)]
     Demote(Demote),
     /// Show physical memory: free lists, fragmentation per order, and a map of its blocks
     #[command(after_help = EXIT_CODES)]
     Frag(Frag),
-    /// Empty blocks or chunks of physical memory by hand, and verify
+    /// Empty blocks or chunks of physical memory by hand, and check the result
     #[command(after_help = COMPACT_EXAMPLE)]
     Compact(Compact),
-    /// The memory of hzmem, huge pages that are compressed when they are cold (needs its kernel module)
+    /// Show, grow and shrink the memory of hzmem, which compresses cold huge pages (needs its kernel module)
     #[command(after_help = EXIT_CODES)]
     Hz(Hz),
-    /// Say what this kernel and these privileges allow, what each missing thing costs, and how to get it
+    /// Show what this kernel and your privileges allow, what each missing thing costs, and how to get it
     #[command(
         after_help = "Exit codes: 0 mega can manage programs here, 1 failed, 2 wrong usage, 3 it cannot."
     )]
@@ -107,7 +106,7 @@ pub(crate) enum Command {
     /// Compare one memory-hungry program with base pages, with THP always and under mega
     #[command(disable_help_flag = true, after_help = OF_THE_LAB)]
     Demo(PassedOn),
-    /// Run the papers' experiments on this machine, every mode side by side
+    /// Run the papers' experiments on this machine, in every mode
     #[command(disable_help_flag = true, after_help = OF_THE_LAB)]
     Lab(PassedOn),
     /// Run a program with known behaviour, for tests and experiments
@@ -126,17 +125,16 @@ pub(crate) struct Run {
     pub(crate) policy: PolicyArgs,
     #[command(flatten)]
     pub(crate) bounds: BoundArgs,
-    /// What page faults of the program take: base pages, so that promotion happens later and off the
-    /// fault path, or whatever the machine's THP mode says
+    /// What the program's page faults take: base pages, so that faults stay fast and mega promotes later, or whatever the
+    /// machine's THP mode says
     #[arg(long, value_name = "MODE", default_value = "base", value_enum)]
     pub(crate) fault: Fault,
     #[command(flatten)]
     pub(crate) tracker: TrackerArgs,
-    /// Observe and decide, but change nothing. Accessed bits are not cleared either, so accesses stay
-    /// unknown
+    /// Observe and decide, but change nothing. mega does not clear Accessed bits either, so accesses stay unknown
     #[arg(long)]
     pub(crate) dry_run: bool,
-    /// Write a report as JSON to FILE when the program has ended
+    /// Write a report as JSON to FILE after the program has ended
     #[arg(long, value_name = "FILE")]
     pub(crate) report: Option<PathBuf>,
     /// Print no summary to standard error
@@ -153,7 +151,7 @@ pub(crate) struct PolicyArgs {
     /// The policy (see `mega policies`)
     #[arg(long, value_name = "NAME", default_value = DEFAULT_POLICY)]
     pub(crate) policy: String,
-    /// Set a parameter of the policy; may be given several times
+    /// Set a parameter of the policy; you can give this several times
     #[arg(long = "set", value_name = "KEY=VALUE", value_parser = value::parameter)]
     pub(crate) parameters: Vec<(String, f64)>,
 }
@@ -170,7 +168,7 @@ pub(crate) struct BoundArgs {
     /// Bytes that promotions may copy per second
     #[arg(long, value_name = "BYTES", default_value = "1GiB", value_parser = value::bytes_per_second)]
     pub(crate) copy_budget: u64,
-    /// How long the program's mmap lock may be held in one go
+    /// How long mega may hold the program's mmap lock in one go
     #[arg(long, value_name = "TIME", default_value = "10ms", value_parser = value::lock_bound)]
     pub(crate) lock_bound: Duration,
 }
@@ -178,7 +176,7 @@ pub(crate) struct BoundArgs {
 /// Which tracker.
 #[derive(Debug, Args)]
 pub(crate) struct TrackerArgs {
-    /// How mapped and accessed pages are found (see `mega doctor`)
+    /// How mega finds mapped and accessed pages (see `mega doctor`)
     #[arg(long, value_name = "NAME", default_value = "auto", value_enum)]
     pub(crate) tracker: Tracker,
 }
@@ -186,7 +184,7 @@ pub(crate) struct TrackerArgs {
 /// `mega daemon`
 #[derive(Debug, Args)]
 pub(crate) struct Daemon {
-    /// The configuration; files in FILE.d/*.toml are read after it
+    /// The configuration; mega reads FILE.d/*.toml after it
     #[arg(long, value_name = "FILE", default_value = "/etc/mega/mega.toml")]
     pub(crate) config: PathBuf,
     /// Check the configuration and exit
@@ -214,18 +212,18 @@ pub(crate) struct Scan {
     /// How long Accessed bits gather
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = value::interval)]
     pub(crate) window: Duration,
-    /// Also count the base pages that hold nothing but zeros; reads all of the process's memory
+    /// Also count the base pages that hold only zeros; this reads all of the process's memory
     #[arg(long)]
     pub(crate) bloat: bool,
     #[command(flatten)]
     pub(crate) tracker: TrackerArgs,
-    /// Change nothing: Accessed bits are not cleared, accesses stay unknown, and there is no window
+    /// Change nothing: mega clears no Accessed bits, accesses stay unknown, and there is no window
     #[arg(long)]
     pub(crate) dry_run: bool,
     /// Print one JSON object
     #[arg(long)]
     pub(crate) json: bool,
-    /// Show every region instead of areas of like ones
+    /// Show every region, and do not join like neighbours
     #[arg(long, short, conflicts_with = "json")]
     pub(crate) verbose: bool,
 }
@@ -235,8 +233,8 @@ pub(crate) struct Scan {
 pub(crate) struct Demote {
     #[command(flatten)]
     pub(crate) act: Act,
-    /// Demote nothing, but give back those huge pages that hold only zeros, in each whole 1 GiB of the range. A giant page
-    /// is demoted where it holds some (needs the patched kernel and the kernel module)
+    /// Give back the huge pages that hold only zeros, in each whole 1 GiB of the range, and demote nothing else. A giant
+    /// page that holds some becomes huge pages (needs the patched kernel and the kernel module)
     #[arg(long, conflicts_with = "page_size")]
     pub(crate) zero_filled: bool,
 }
@@ -247,18 +245,17 @@ pub(crate) struct Act {
     /// The process
     #[arg(value_parser = pid())]
     pub(crate) pid: u32,
-    /// Its addresses, START-END or START+LENGTH (addresses in hexadecimal); all eligible memory where
-    /// it is not given
+    /// Addresses of the process, START-END or START+LENGTH (addresses in hexadecimal) [default: all eligible memory]
     #[arg(value_name = "RANGE", value_parser = value::address_range)]
     pub(crate) range: Option<Range<u64>>,
-    /// The page that is made, or broken up. 1G: each whole 1 GiB in the range is promoted to huge pages first and then
-    /// to a giant one; a giant page is demoted to huge ones (needs the patched kernel and the kernel module)
+    /// The page size to make, or to break up. With 1G, mega promotes each whole 1 GiB of the range to huge pages and then
+    /// to a giant page, or demotes a giant page to huge pages (needs the patched kernel and the kernel module)
     #[arg(long, value_name = "SIZE", default_value = "2M", value_enum)]
     pub(crate) page_size: LargePage,
-    /// How long the process's mmap lock may be held in one go
+    /// How long mega may hold the process's mmap lock in one go
     #[arg(long, value_name = "TIME", default_value = "10ms", value_parser = value::lock_bound)]
     pub(crate) lock_bound: Duration,
-    /// Say what would be done, and change nothing
+    /// Say what mega would do, and change nothing
     #[arg(long)]
     pub(crate) dry_run: bool,
     /// Print one JSON object
@@ -282,15 +279,15 @@ pub(crate) struct Frag {
 pub(crate) struct Compact {
     #[command(flatten)]
     pub(crate) amount: Amount,
-    /// How what to empty is selected: mega, trident, ingens, sequential, or linux, which leaves it to the
+    /// Which policy selects what to empty: mega, trident, ingens, sequential, or linux, which leaves the choice to the
     /// kernel and needs no module [default: mega for blocks, trident for chunks]
     #[arg(long, value_name = "NAME")]
     pub(crate) policy: Option<String>,
-    /// Set a parameter of the policy (see `mega policies`; by hand no period and no budget counts); may be given
-    /// several times
+    /// Set a parameter of the policy (see `mega policies`; its period and its budget do not count here); you can give
+    /// this several times
     #[arg(long = "set", value_name = "KEY=VALUE", value_parser = value::parameter)]
     pub(crate) parameters: Vec<(String, f64)>,
-    /// Select, and say what would be emptied; change nothing
+    /// Say what mega would empty, and change nothing
     #[arg(long)]
     pub(crate) dry_run: bool,
     /// Print one JSON object
@@ -320,14 +317,14 @@ pub(crate) struct Hz {
 /// What to do with hzmem's memory.
 #[derive(Debug, Subcommand)]
 pub(crate) enum HzCommand {
-    /// Show hzmem's memory, and what each mount holds, saves and has done
+    /// Show hzmem's memory, and what each mount holds, saves and did
     #[command(after_help = EXIT_CODES)]
     Status(HzStatus),
-    /// Give hzmem memory: empty memory blocks, those with the least to move first, and take them from the kernel (needs
-    /// mega's kernel module too)
+    /// Give hzmem memory: empty the memory blocks with the least to move, and take them from the kernel (needs mega's
+    /// kernel module too)
     #[command(after_help = GROW_EXAMPLE)]
     Grow(HzGrow),
-    /// Give memory of hzmem's that is not in use back to the kernel
+    /// Give unused memory of hzmem back to the kernel
     #[command(after_help = SHRINK_EXAMPLE)]
     Shrink(HzShrink),
 }
@@ -357,8 +354,8 @@ pub(crate) struct HzGrow {
 /// `mega hz shrink`
 #[derive(Debug, Args)]
 pub(crate) struct HzShrink {
-    /// The address at which a range of its memory begins (see `mega hz status`), or all that it was given while the
-    /// machine ran
+    /// The address at which a range of hzmem's memory begins (see `mega hz status`), or all memory that hzmem got while
+    /// the machine ran
     #[arg(value_name = "PHYS|all", value_parser = value::hz_range)]
     pub(crate) range: HzRange,
     /// Print one JSON object
@@ -369,7 +366,7 @@ pub(crate) struct HzShrink {
 /// Which memory of hzmem's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum HzRange {
-    /// All that was given at run time.
+    /// All that hzmem got at run time.
     All,
     /// The range that begins at this address.
     At(u64),
@@ -381,7 +378,7 @@ pub(crate) struct Doctor {
     /// Print one JSON object
     #[arg(long)]
     pub(crate) json: bool,
-    /// First put back what a killed mega left changed (`run` and `daemon` do so whenever they start)
+    /// First put back what a killed mega left changed (`run` and `daemon` do so at every start)
     #[arg(long)]
     pub(crate) restore: bool,
 }
@@ -397,7 +394,7 @@ pub(crate) struct Policies {
 /// `mega demo`, `mega lab` and `mega workload`
 #[derive(Debug, Args)]
 pub(crate) struct PassedOn {
-    /// What mega-lab is told
+    /// The arguments of mega-lab
     #[arg(
         value_name = "ARGUMENT",
         trailing_var_arg = true,
@@ -444,7 +441,7 @@ pub(crate) enum Tracker {
     /// The kernel's idle page tracking
     #[value(name = "page_idle")]
     PageIdle,
-    /// Mapped pages only: accesses stay unknown
+    /// Finds mapped pages only: accesses stay unknown
     Mapped,
 }
 
