@@ -1,7 +1,7 @@
-//! What a step of the engine costs where a million regions are wanted at once: `cargo bench -p mega-core`.
+//! What a step of the engine costs if it wants a million regions at once: `cargo bench -p mega-core`.
 //!
-//! Prints milliseconds of CPU time per million regions for what the engine and the policy do, without what the machine does, and how many
-//! times that is a plain pass over the observation. The bar is 100 ms with `adaptive`.
+//! It prints the CPU time, in milliseconds per million regions, that engine and policy take without the machine, and
+//! compares that with a plain pass over the observation. The goal is 100 ms with `adaptive`.
 
 #![allow(clippy::expect_used)] // As in a test: what cannot be measured ends it.
 

@@ -1,4 +1,4 @@
-//! What can be done to a region or a span, and what came of it.
+//! What mega can do to a region or a span, and what came of it.
 
 use serde::Serialize;
 

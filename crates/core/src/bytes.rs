@@ -1,4 +1,4 @@
-//! Numbers of bytes as people write them.
+//! Numbers of bytes, as people write them.
 
 const UNITS: [(&str, u64); 3] = [("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)];
 

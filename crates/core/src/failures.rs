@@ -1,6 +1,7 @@
-//! The one memory of what failed: why, how often in a row, and how long it is held back.
+//! The one memory of failures: what failed, why, how often in a row, and how long it has to wait.
 //!
-//! A region, or a span by its first region, is remembered by what was to be done to it. What it waits, in steps:
+//! It remembers each region, or each span by its first region, together with the action that failed. The waits, in
+//! steps:
 //!
 //! | what came of it | the region waits | and its process |
 //! |---|---|---|
@@ -8,21 +9,26 @@
 //! | no memory | the same; a span without a chunk 8 at first | all promotions to pages of that size: 1, 2, 4 and so on |
 //! | not eligible | [`LONGEST_WAIT`] | - |
 //! | not permitted | - | all actions: [`LONGEST_WAIT`] |
-//! | a demotion in vain: nothing was given back | [`LONGEST_WAIT`], also while it is not mapped | demotions: 1, 2, 4 and so on |
-//! | left out by a dry run | for good: it was counted, once is enough | - |
+//! | a demotion in vain: it gave nothing back | [`LONGEST_WAIT`], also while it is not mapped | demotions: 1, 2, 4 and so on |
+//! | left out by a dry run | for good: one count is enough | - |
 //!
-//! Most of what is not eligible is so for good (`MADV_NOHUGEPAGE`). But 6.1 and 6.12 also refuse a region of which a fork
-//! has left every page write-protected, until it is written to; 6.18 does not.
+//! Most memory that is not eligible stays so (`MADV_NOHUGEPAGE`). But 6.1 and 6.12 also refuse a region if a fork left
+//! all of its pages write-protected, until the program writes to it; 6.18 does not.
 //!
-//! No wait is longer than [`LONGEST_WAIT`]. A success ends the wait of its region. A promotion that finds memory after the
-//! wait ends that of its process, and a demotion that gives something back ends that of its process's demotions. The cause of a lack is either the machine's memory or the process's memory
-//! cgroup, and only the second concerns it alone, so each process finds out for itself. Promotions to giant pages wait
-//! apart from those to huge pages: chunks run out long before blocks do.
+//! No wait is longer than [`LONGEST_WAIT`]. A success ends the wait of its region. A promotion that finds memory after
+//! the wait ends the wait of its process. A demotion that gives something back ends the wait of its process's
+//! demotions.
 //!
-//! Whether a demotion was in vain depends on what it was for ([`crate::Policy::demotes_to_give_back`]). It is so for shared
-//! memory, and for all memory before 6.12, where the kernel keeps zero-filled base pages when it splits a huge page.
+//! The machine or the process's memory cgroup can lack memory. Only the second concerns one process alone, so each
+//! process finds out for itself. Promotions to giant pages wait apart from those to huge pages, because chunks run out
+//! long before blocks do.
 //!
-//! A step costs O(failures), a question O(log failures of the process), or less where questions come in address order.
+//! Whether a demotion was in vain depends on its purpose ([`crate::Policy::demotes_to_give_back`]). It is in vain for
+//! shared memory, and before 6.12 for all memory: there the kernel keeps zero-filled base pages when it splits a huge
+//! page.
+//!
+//! A step costs O(failures). A question costs O(log failures of the process), and less if questions come in address
+//! order.
 
 use crate::action::{Action, ActionKind, Cause, Outcome};
 use crate::observation::{Observation, ProcessObservation, RegionObservation, RegionRef};

@@ -1,9 +1,8 @@
 //! The vocabulary, the policies and the engine of mega.
 //!
-//! Nothing here does I/O, reads a clock or draws a random number: a [`Machine`] reports
-//! [`Observation`]s and performs [`Action`]s, a [`Policy`] turns the first into the second, and the
-//! [`engine`] sits between them and keeps both within budgets. The same policy therefore runs on a live
-//! kernel and on a simulated one.
+//! Nothing here does I/O, reads a clock or draws a random number. A [`Machine`] reports [`Observation`]s and performs
+//! [`Action`]s, and a [`Policy`] turns the first into the second. The [`engine`] stands between them and keeps both
+//! within budgets. So the same policy runs on a live kernel and on a simulated one.
 
 #![forbid(unsafe_code)]
 

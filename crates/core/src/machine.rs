@@ -1,4 +1,4 @@
-//! The narrow place where policy and mechanism meet.
+//! The trait in which policy and mechanism meet.
 
 use std::time::Duration;
 

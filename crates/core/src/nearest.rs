@@ -1,4 +1,4 @@
-//! Which known name was meant by one that is not known.
+//! Finds the known name that an unknown name probably means.
 
 /// The name most like `name`, if any needs at most half its letters inserted, removed, replaced or swapped.
 pub fn nearest<'n>(name: &str, names: impl IntoIterator<Item = &'n str>) -> Option<&'n str> {

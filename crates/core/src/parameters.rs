@@ -1,4 +1,4 @@
-//! The named numbers that a policy is adjusted by.
+//! The named numbers that adjust a policy.
 
 use std::collections::BTreeMap;
 

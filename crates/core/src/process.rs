@@ -1,4 +1,4 @@
-//! What a process is called.
+//! How mega names a process.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,4 +1,4 @@
-//! Searching a sorted slice for keys that mostly ascend.
+//! Searches a sorted slice for keys that mostly ascend.
 
 /// The place of the first element whose key is not below `key`, which is the slice's length where there is none.
 ///

@@ -1,8 +1,8 @@
 //! Contiguity ahead of demand: empties the blocks and chunks that promotions lacked.
 //!
-//! A promotion that finds no free block either fails or makes the kernel compact on the spot, with the
-//! target's mmap lock held. So between two steps the manager empties what the engine says it wanted and could not have
-//! ([`Unmet`]), within the compaction policy's budget for its period.
+//! A promotion that finds no free block fails, or makes the kernel compact on the spot while it holds the target's mmap
+//! lock. So between two steps the manager empties what the engine wanted and did not get ([`Unmet`]), within the
+//! compaction policy's budget for its period.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What could be emptied: a block or a chunk with its pages counted.
+//! What a policy can choose to empty: a block or a chunk, with its pages counted.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! The narrow place where compaction policy and mechanism meet, beside [`crate::Machine`].
+//! The trait in which compaction policy and mechanism meet. [`crate::Machine`] is the one for promotion.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! How much may be compacted, and the bookkeeping that keeps a selection within it.
+//! How much a policy may compact, and the bookkeeping that keeps a selection within it.
 
 use std::collections::BTreeMap;
 

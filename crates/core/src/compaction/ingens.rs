@@ -1,10 +1,10 @@
 //! Ingens's compaction: the lowest addresses first.
 //!
-//! Every 5 s up to 100 MB of each zone, blocks near the start of the zone first whatever is in them
-//! (MEGA, sections 4.3 and 5, on Ingens's published code).
+//! Every 5 s it empties up to 100 MB of each zone. It starts with the blocks near the start of the zone, whatever they
+//! hold (MEGA, sections 4.3 and 5, on Ingens's published code).
 //!
-//! Blocks with unmovable pages are passed over here, because the mechanism refuses them before it moves
-//! anything; Ingens's own moved their other pages in vain. So this is kinder to Ingens than Ingens was.
+//! This version passes over blocks with unmovable pages, because the mechanism refuses them before it moves anything.
+//! Ingens's own code moved their other pages in vain. So this version does better than Ingens did.
 
 use std::time::Duration;
 

@@ -1,9 +1,9 @@
 //! Linux's own compaction: two scanners that meet.
 //!
-//! One scanner takes pages in use from the start of the zone, another takes free pages from its end, and the
-//! first are moved to the second until the scanners meet (section 2.2 of the MEGA paper; `mm/compaction.c`).
-//! It runs when `/proc/sys/vm/compact_memory` is written and knows neither a budget nor a choice of blocks. What
-//! is selected here is a forecast of what it will move: the mechanism is the kernel's, [`Mechanism::Kernel`].
+//! One scanner takes used pages from the start of the zone, another takes free pages from its end. The kernel moves the
+//! first to the second until the scanners meet (section 2.2 of the MEGA paper; `mm/compaction.c`). It compacts when
+//! somebody writes to `/proc/sys/vm/compact_memory`, and knows neither a budget nor a choice of blocks. The selection
+//! here only forecasts what the kernel will move: the mechanism is [`Mechanism::Kernel`].
 
 use std::time::Duration;
 

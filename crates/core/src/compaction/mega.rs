@@ -1,14 +1,16 @@
 //! MEGA's compaction: the blocks with the best ratio of benefit to cost.
 //!
-//! Section 3.4 of the paper scores a block as segment cleaning in LFS does:
-//! `age x (1 - mapped) x (1 - accessed) / (2 x mapped)`, where the shares are of all the block's base pages
-//! and age is the time since a page of it was last mapped anew. Old blocks are preferred because what was
-//! mapped just now may be freed soon by itself, cold ones because moving their pages disturbs nobody.
+//! Section 3.4 of the paper scores a block as segment cleaning in LFS does: `age x (1 - mapped) x (1 - accessed) / (2 x
+//! mapped)`. The shares refer to all the block's base pages, and age is the time since one of its pages was last mapped
+//! anew. The policy prefers old blocks, because a program may soon free what it mapped just now. It prefers cold ones,
+//! because moving their pages disturbs nobody.
 //!
-//! Where the paper is silent: a free block needs no work (the formula divides by zero there), a block with
-//! unmovable pages cannot be emptied and scores nothing (the paper leaves that to future work), and a chunk is
-//! scored by the same formula over all its pages, with the age of its youngest block. Where ages are not
-//! observed all are taken as equal, where accesses are not, as none.
+//! The paper leaves some points open:
+//!
+//! - A free block needs no work. (The formula divides by zero there.)
+//! - A block with unmovable pages cannot be emptied and scores nothing. (The paper leaves that to future work.)
+//! - A chunk scores by the same formula over all its pages, with the age of its youngest block.
+//! - If ages are unknown, all blocks count as equally old. If accesses are unknown, they count as none.
 
 use std::time::Duration;
 

@@ -1,8 +1,8 @@
-//! Memory blocks: the aligned pieces in which memory can be taken from the kernel for good.
+//! Memory blocks: the aligned pieces in which Linux gives up memory for good.
 //!
-//! A memory block is emptied as a chunk is, least occupied first, but it does not come back: its free pages are gone
-//! too. So what is free outside of it has to hold what is in it, above what the kernel keeps for itself, and as much as a
-//! memory block stays free beside that: a machine is not to be left without.
+//! mega empties a memory block like a chunk, the least occupied first. But it does not come back, and its free pages
+//! are gone too. So the free memory outside the block must hold the block's data, and what the kernel keeps for itself.
+//! Beyond that, as much as a memory block must stay free, so that the machine does not run out of memory.
 
 use std::cmp::Reverse;
 

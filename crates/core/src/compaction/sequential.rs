@@ -1,9 +1,9 @@
-//! Sequential compaction: what Linux does for a chunk, as Trident's figures 6 and 7 compare with.
+//! Sequential compaction: what Linux does for a chunk. Trident's figures 6 and 7 compare with it.
 //!
-//! Memory is scanned from low to high addresses, on from where the last scan ended. Each unit's pages are
-//! moved away as they are found; a unit turns out to hold an unmovable page only when the scan gets to it,
-//! and what was moved until then was moved in vain. Counted by whole blocks: pages in the block of the first
-//! unmovable one are taken as not yet moved, which is kind to this baseline.
+//! It scans memory from low to high addresses, and continues where the last scan ended. It moves the pages of each unit
+//! as it finds them. It notices an unmovable page only when the scan reaches it; everything it moved in that unit
+//! before was in vain. This version counts whole blocks: it takes the pages in the block of the first unmovable page as
+//! not yet moved, which favours this baseline.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! Every compaction policy at once: budgets, order, the exact edges of the rules, and how near smart
-//! selection comes to the optimum.
+//! Tests of every compaction policy: budgets, order, the exact edges of the rules, and how near smart selection comes
+//! to the optimum.
 
 use std::time::Duration;
 

@@ -1,11 +1,10 @@
-//! Trident's smart compaction: empty what has the least in it.
+//! Trident's smart compaction: it empties the chunk with the least data.
 //!
-//! Section 5.1.3 of the paper counts the occupied frames of each 1 GiB of physical memory, empties the one
-//! with the fewest that has no unmovable page, and puts its pages into the fullest others. The last comes from
-//! the kernel's own free lists: a base page for migration is taken from the smallest free area, and those
-//! are where memory is nearly full.
+//! Section 5.1.3 of the paper counts the occupied frames of each 1 GiB of physical memory. It empties the one with the
+//! fewest that has no unmovable page, and moves its pages into the fullest others. The kernel's free lists take care of
+//! the last part: migration takes base pages from the smallest free areas, and those lie where memory is nearly full.
 //!
-//! Chunks that a giant page lies in already are left alone: to empty one is to undo it.
+//! The policy leaves alone a chunk that already holds a giant page: to empty it would undo the giant page.
 
 use std::time::Duration;
 

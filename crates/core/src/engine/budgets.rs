@@ -1,4 +1,4 @@
-//! What the engine may use up: CPU time and copied bytes, as token buckets.
+//! What the engine may use: CPU time and copied bytes, as token buckets.
 
 use std::time::Duration;
 

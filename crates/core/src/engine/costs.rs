@@ -1,4 +1,4 @@
-//! What things were seen to cost, to know beforehand what can be afforded.
+//! What actions cost so far, to estimate what the engine can afford.
 
 use crate::action::ActionKind;
 

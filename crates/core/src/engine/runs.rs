@@ -1,4 +1,4 @@
-//! Neighbours together, so that they can share one system call.
+//! Runs of neighbours that can share one system call.
 
 use crate::action::Action;
 

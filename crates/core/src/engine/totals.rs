@@ -1,4 +1,4 @@
-//! What was done, counted.
+//! Counts of what the engine did.
 
 use std::collections::BTreeMap;
 use std::ops::AddAssign;

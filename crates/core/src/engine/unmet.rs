@@ -1,9 +1,13 @@
-//! The contiguity that a step wanted and could not have, node by node: what compaction is to answer.
+//! The contiguity that a step wanted and did not get, for each node. Compaction answers it.
 //!
-//! A block or a chunk counts as unmet for each promotion that failed for lack of memory, for each that waits because others
-//! of its process did, for those that a budget put off and that the next step can pay for, and for what the policy would
-//! promote if contiguity were plentiful ([`crate::Policy::blocks_short`]). A process whose memory cgroup has no room
-//! lacks memory, not contiguity: what it could not have does not count.
+//! A block or a chunk counts as unmet
+//!
+//! - for each promotion that failed for lack of memory,
+//! - for each promotion that waits because others of its process failed so,
+//! - for each promotion that a budget put off and that the next step can pay for,
+//! - for what the policy would promote if contiguity were plentiful ([`crate::Policy::blocks_short`]).
+//!
+//! A process whose memory cgroup has no room lacks memory, not contiguity. Its promotions do not count.
 
 use serde::Serialize;
 

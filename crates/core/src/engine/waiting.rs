@@ -1,4 +1,4 @@
-//! The actions that wait to be performed, and who gets how much of a budget that is not enough for all.
+//! The actions that wait, and how the engine divides a budget that does not suffice for all.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

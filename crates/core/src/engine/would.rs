@@ -1,4 +1,4 @@
-//! What a policy would do with what was seen once.
+//! What a policy would do after a single look.
 
 use serde::Serialize;
 

@@ -1,13 +1,13 @@
-//! `hawkeye`: the most used regions first, bloat recovered under pressure (HawkEye, ASPLOS '19).
+//! `hawkeye`: promotes the most used regions first, and recovers bloat under pressure (HawkEye, ASPLOS '19).
 //!
-//! Access coverage is the number of base pages of a region accessed in an interval, averaged over the
-//! past. Regions of all processes are promoted in order of their coverage, in ten buckets; within a
-//! bucket the processes take turns, the one with the largest estimated translation overhead first. The
-//! original measures that overhead with hardware counters, or, where there are none, estimates it as is
-//! done here: by the coverage of what is not huge yet.
+//! Access coverage is the number of base pages of a region accessed in an interval, averaged over the past. The policy
+//! promotes the regions of all processes in the order of their coverage, in ten buckets. Within a bucket the processes
+//! take turns; the one with the largest estimated translation overhead is first. The original measures that overhead
+//! with hardware counters. Without counters it estimates it, as this version does, by the coverage of what is not huge
+//! yet.
 //!
-//! The original may promote again what it demoted to recover bloat. Here a region that was demoted stays
-//! so until its program has mapped more of it.
+//! The original may promote again what it demoted to recover bloat. Here a demoted region stays demoted until its
+//! program has mapped more of it.
 
 use std::collections::VecDeque;
 

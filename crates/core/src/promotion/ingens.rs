@@ -1,7 +1,6 @@
-//! `ingens`: promotes what is mapped, shares huge pages fairly (Ingens, OSDI '16).
+//! `ingens`: promotes what is mapped, and shares huge pages fairly (Ingens, OSDI '16).
 //!
-//! The original marks a region huge before trying and never looks whether that worked; here the engine
-//! looks, and tries again.
+//! The original marks a region huge before it tries, and never checks. Here the engine checks, and tries again.
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BinaryHeap};

@@ -1,20 +1,20 @@
 //! `mega`: the policy of the MEGA paper (SYSTOR '19, sections 3.1 to 3.3).
 //!
-//! The paper's prose is followed, not its Algorithm 1, which contradicts it: there a `return` ends the
-//! whole scan at the first region that is no longer a candidate, utilization is not averaged over the
-//! last N scans, and only huge pages that are *not* idle can be demoted.
+//! It follows the paper's prose, not its Algorithm 1, which contradicts the prose: there a `return` ends the whole scan
+//! at the first region that is no longer a candidate, utilization is not averaged over the last N scans, and only huge
+//! pages that are *not* idle can be demoted.
 //!
 //! Where the prose leaves room:
 //!
 //! - One scan is one interval (5 s in the paper).
-//! - Utilization is "accumulated over the last N scans", so nothing is promoted or demoted for its
-//!   utilization before N scans were seen. Intervals whose accesses are not known are not scans.
+//! - Utilization is "accumulated over the last N scans". So the policy promotes and demotes nothing for its utilization
+//!   before it saw N scans. Intervals without known accesses are not scans.
 //! - A huge page has one Accessed bit: in a scan its utilization is 0 or 1.
-//! - The history begins anew when a region changes its page size: a region just promoted is judged by
-//!   the accesses to the huge page, N scans later at the earliest.
-//! - From outside the kernel a huge page is mapped whole. A program that frees part of one makes the
-//!   kernel split it, so what the paper's mapped threshold demotes is demoted already; zero-filled base
-//!   pages count as not mapped where someone had them counted. The policy asks for no such count.
+//! - The history begins anew when a region changes its page size. The accesses to the huge page judge a promoted
+//!   region, N scans later at the earliest.
+//! - Seen from outside the kernel, a huge page is mapped whole. If a program frees a part of one, the kernel splits it,
+//!   so what the paper's mapped threshold would demote is demoted already. Zero-filled base pages count as not mapped
+//!   if somebody counted them. The policy asks for no such count.
 
 use crate::action::{Action, ActionKind};
 use crate::failures::FailureMemory;

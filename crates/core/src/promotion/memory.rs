@@ -1,5 +1,5 @@
-//! How much memory there is, as policies ask it. Where the total is not known (0), memory is taken to be
-//! plentiful: a policy must not act on a shortage nobody saw.
+//! How much memory there is, as policies ask. If the total is unknown (0), memory counts as plentiful: a policy must
+//! not act on a shortage that nobody saw.
 
 use crate::observation::MemoryObservation;
 

@@ -1,4 +1,4 @@
-//! Policies: pure and deterministic, from observations to an ordered list of actions.
+//! Policies: pure and deterministic, they turn observations into an ordered list of actions.
 
 mod adaptive;
 mod base;

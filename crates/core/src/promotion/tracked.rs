@@ -1,4 +1,4 @@
-//! What a policy remembers of each region, kept compact: sorted vectors merged with each observation.
+//! What a policy remembers of each region: compact sorted vectors that it merges with each observation.
 
 use crate::observation::{Observation, ProcessObservation, RegionObservation, RegionRef};
 use crate::page::Region;

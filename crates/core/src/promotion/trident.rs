@@ -1,18 +1,17 @@
 //! `trident`: the largest page that the addresses allow (Trident, MICRO '21, section 5.1.3).
 //!
-//! The paper's khugepaged goes through a process's address space and promotes every span that a giant page
-//! can map, else every region that a huge page can map, and leaves the rest to base pages; it asks neither
-//! how much of them is mapped nor whether they are used. It is followed in that. Where it cannot be:
+//! The paper's khugepaged walks a process's address space. It promotes every span that a giant page can map, else every
+//! region that a huge page can map, and leaves the rest to base pages. It does not ask how much of them is mapped or
+//! used. This policy does the same, except for:
 //!
-//! - A giant page is made of huge pages, so the regions of a span are promoted first, and the span once all
-//!   of them are seen to be huge. Where no chunk of physical memory is to be had, the huge pages stay, as the
-//!   paper falls back to them.
-//! - Memory that a process never touched cannot be given to it from outside: a span counts as one that a
-//!   giant page can map once every region of it has memory.
-//! - The paper recovers bloat as HawkEye does, which `hawkeye` is for. Here nothing that adds memory is done
-//!   while memory is as short as HawkEye takes it to be.
+//! - A giant page is made of huge pages. So the policy first promotes the regions of a span, and promotes the span
+//!   after it saw that all are huge. If there is no free chunk, the huge pages stay, as in the paper.
+//! - Nobody can give a process memory from outside that it never touched. So a giant page can map a span only after
+//!   every region of it has memory.
+//! - The paper recovers bloat as HawkEye does; `hawkeye` is for that. This policy adds no memory while memory is as
+//!   short as HawkEye understands it.
 //!
-//! Where the machine has no giant pages, what is left is a `thp` that promotes whatever it finds.
+//! On a machine without giant pages, this is a `thp` that promotes whatever it finds.
 
 use crate::action::{Action, ActionKind};
 use crate::failures::FailureMemory;

@@ -1,10 +1,11 @@
-//! `trident-1g-only`: `trident` without huge pages of their own (Trident, MICRO '21, section 7, figure 11: Trident-1Gonly).
+//! `trident-1g-only`: `trident` without huge pages of their own (Trident, MICRO '21, section 7, figure 11:
+//! Trident-1Gonly).
 //!
-//! The paper's ablation that shows what the second page size is worth: what no giant page maps is left to base pages.
-//! A giant page is made of huge pages here, so the regions of a span become huge on the way to it. Where the kernel
-//! finds no chunk they are broken up again, and stay so for as long as the memory of failures holds the span back.
+//! This ablation of the paper shows what the second page size is worth: base pages map what no giant page maps. Here a
+//! giant page is made of huge pages, so the regions of a span become huge on the way. If the kernel finds no chunk, the
+//! policy breaks them up again. They stay so as long as the memory of failures holds the span back.
 //!
-//! What faults do is not a policy's: they have to be kept from making huge pages by the kernel's own settings.
+//! A policy has no say in page faults: the kernel's own settings must keep them from making huge pages.
 
 use crate::action::{Action, ActionKind};
 use crate::failures::FailureMemory;

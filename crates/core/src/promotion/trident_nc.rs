@@ -1,7 +1,7 @@
 //! `trident-nc`: `trident` without smart compaction (Trident, MICRO '21, section 7, figure 11: Trident-NC).
 //!
-//! The paper's ablation that shows what choosing the chunk is worth. It decides as `trident` does. Which chunk is emptied
-//! for a giant page the kernel decides; under this policy it is told to take one after the other.
+//! This ablation of the paper shows what the choice of the chunk is worth. It decides as `trident` does. The kernel
+//! chooses the chunk that it empties for a giant page; under this policy it takes one after the other.
 
 use super::registry::PolicyInfo;
 use super::trident::{PARAMETERS, Trident};

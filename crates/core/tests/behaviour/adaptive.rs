@@ -1,4 +1,4 @@
-//! The claims of `adaptive`, each against the case that breaks one of the others.
+//! The claims of `adaptive`, each on the case that breaks one of the others.
 
 use mega_core::engine::would;
 use mega_core::{

@@ -1,4 +1,4 @@
-//! What must hold whatever the machine holds.
+//! What holds whatever the machine holds.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! A policy that asks for the same whatever it sees.
+//! A policy that asks for the same, whatever it sees.
 
 use mega_core::{Action, ActionKind, FailureMemory, Observation, Policy, RegionRef};
 

@@ -1,4 +1,4 @@
-//! What a step says it wanted of physical memory and could not have.
+//! What a step reports of the physical memory that it wanted and did not get.
 
 use std::time::Duration;
 

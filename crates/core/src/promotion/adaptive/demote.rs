@@ -1,4 +1,4 @@
-//! What `adaptive` looks into and demotes while memory is short.
+//! What `adaptive` inspects and demotes while memory is short.
 
 use std::cmp::Reverse;
 

@@ -1,33 +1,32 @@
-//! `adaptive`: promotes where it saves translations, at the price that memory has now.
+//! `adaptive`: promotes where that saves translations, at the price that memory has now.
 //!
-//! What a promotion is worth is the translations it takes out of the TLB's working set: the base pages a
-//! region has in use, less the one huge page that replaces them. A process whose whole working set fits
-//! the TLB is left alone. What a promotion costs is a copy, a free block, and the base pages it adds that
-//! nobody asked for:
+//! A promotion is worth the translations that it takes out of the TLB's working set: the base pages in use in a region,
+//! less the one huge page that replaces them. If a process's whole working set fits the TLB, `adaptive` leaves the
+//! process alone. A promotion costs a copy, a free block, and the base pages that it adds:
 //!
-//! - A region mapped (nearly) whole adds none, so its bar is low while free blocks are plentiful and
-//!   rises as they become scarce (`promote`).
-//! - A region mapped less is promoted only when most of it is in use and what it adds stays within a
-//!   small part of what its process has resident.
-//! - Nothing is promoted that did not survive a whole interval; where a process keeps freeing memory, or
-//!   a region was promoted and demoted before, it must survive longer.
+//! - A region that is (nearly) all mapped adds none. Its bar is low while free blocks are plentiful, and rises as they
+//!   become scarce (`promote`).
+//! - `adaptive` promotes a less mapped region only if most of it is in use, and if the pages it adds are a small part
+//!   of what its process has resident.
+//! - A region must survive a whole interval before its promotion. It must survive longer if its process keeps freeing
+//!   memory, or if it was promoted and demoted before.
 //!
-//! A span is promoted to a giant page, where the machine has them, once huge pages have mapped all of it for
-//! a while and enough of them are in use: that takes up to 511 more translations away and adds no memory, but
-//! may copy all of it (`giant`). The more often the kernel broke such a page up again, the longer it waits.
+//! If the machine has giant pages, `adaptive` promotes a span after huge pages have mapped all of it for a while and
+//! enough of them are in use. That saves up to 511 more translations and adds no memory, but may copy all of the span
+//! (`giant`). The more often the kernel broke the page up again, the longer the span waits.
 //!
-//! Memory is short where the machine has little available, or the memory cgroup of a process has (`pressure`): a container at
-//! its own limit gets its bloat back and does not grow by promotions, whatever the machine has. A region that is swapped out in
-//! part is not promoted.
+//! Memory is short if the machine has little available, or the memory cgroup of a process has (`pressure`). A container
+//! at its limit gets its bloat back and does not grow by promotions, whatever the machine has. `adaptive` does not
+//! promote a region that is partly swapped out.
 //!
-//! A huge page is demoted only while memory is short, and only when its base pages were counted and
-//! enough of them hold nothing but zeros: those are what a demotion gives back (`demote`). Of a giant page
-//! that is cold, the huge pages that hold nothing but zeros are given back first, where the machine can; it is demoted
-//! only if there are none, which costs next to nothing. Without shortage what is cold stays.
+//! `adaptive` demotes a huge page only while memory is short, and only if a count showed that enough of its base pages
+//! are zero-filled: a demotion gives those back (`demote`). From a cold giant page it first gives back the huge pages
+//! that hold only zeros, if the machine can. It demotes the giant page only if there are none, which costs almost
+//! nothing. Without a shortage, cold pages stay.
 //!
-//! The first touch of a page is not use: pages mapped since the last observation do not count as
-//! accessed. Where accesses are not known at all (the `mapped` tracker), every mapped page counts as
-//! used, and a region must survive two intervals; cold huge pages cannot be told then.
+//! The first touch of a page is not use: pages mapped since the last observation do not count as accessed. If accesses
+//! are unknown (the `mapped` tracker), every mapped page counts as used, and a region must survive two intervals;
+//! `adaptive` then cannot tell which huge pages are cold.
 
 mod demote;
 mod giant;

@@ -1,7 +1,7 @@
 //! What `adaptive` promotes.
 //!
-//! Costs O(regions): one pass to add up each process and find its candidates, and one over the candidates, which are put in
-//! order by counting and not by comparing.
+//! It costs O(regions): one pass adds up each process and finds its candidates, and one pass goes over the candidates,
+//! which it orders by counting, not by comparing.
 
 use crate::action::{Action, ActionKind};
 use crate::observation::{Observation, ProcessObservation, RegionObservation, RegionRef};

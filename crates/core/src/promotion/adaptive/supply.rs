@@ -1,4 +1,4 @@
-//! The memory there is for promotions, as it shrinks with each.
+//! The memory that is left for promotions, as each of them takes its part.
 
 use crate::observation::{CgroupMemory, MemoryObservation, ProcessObservation};
 use crate::page::HUGE_PAGE_SIZE;
