@@ -1,4 +1,4 @@
-//! Tells the commit that is built, for the results that name it; nothing where this is no git checkout.
+//! Passes on the commit of the build, for the results that name it. Outside a git checkout it passes on nothing.
 
 use std::process::Command;
 

@@ -1,4 +1,4 @@
-//! How much memory there is to use.
+//! How much memory is available.
 
 use std::fs;
 

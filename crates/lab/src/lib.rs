@@ -1,8 +1,8 @@
 //! Experiments with huge pages: workloads that know their own truth, the experiments of the papers, and the demo.
 //!
-//! A workload says on its standard output which memory it maps, which of it it touches and how fast, so that
-//! a test or an experiment can hold what mega reports against what is so. All memory and timing primitives
-//! that need `unsafe` are in [`mapping`].
+//! A workload says on its standard output which memory it maps, which part it touches, and how fast. So a test or an
+//! experiment can compare mega's reports with the truth. [`mapping`] holds all memory and timing primitives that need
+//! `unsafe`.
 
 pub mod available;
 mod columns;

@@ -1,5 +1,5 @@
 //! `mega-lab`: the experiments, the demo and the workloads. `mega lab`, `mega demo` and `mega workload` become this
-//! program, so what it says on standard error begins with `mega: ` as there.
+//! program, so its lines on standard error begin with `mega: ` too.
 
 mod generate;
 

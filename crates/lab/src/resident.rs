@@ -1,4 +1,4 @@
-//! What of a process is in memory, from `/proc/PID/smaps_rollup`.
+//! What a process has in memory, from `/proc/PID/smaps_rollup`.
 
 use std::fs;
 

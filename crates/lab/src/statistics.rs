@@ -1,4 +1,4 @@
-//! What repeated measurements come to.
+//! Statistics of repeated measurements.
 
 /// The median: the middle value, or the mean of the two in the middle. `None` of none, or where one is not
 /// a number.

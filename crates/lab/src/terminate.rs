@@ -1,4 +1,4 @@
-//! The end of a program that nobody waits for any more.
+//! Ends a program that nobody waits for any more.
 
 use std::process::Child;
 

@@ -1,7 +1,7 @@
 //! The address translations that CPUs keep of this process.
 //!
-//! A CPU sets Accessed bits when it walks the page tables, not while the TLB still knows a page. A processor forgets
-//! old translations by itself before long; an emulated one may keep more than a program has.
+//! A CPU sets Accessed bits when it walks the page tables, not while the TLB still knows a page. A processor soon
+//! forgets old translations by itself. An emulated one may keep more than a program has.
 
 use std::io;
 

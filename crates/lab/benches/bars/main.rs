@@ -1,7 +1,7 @@
-//! The bars that mega's speed and cost are held to, each a ratio within one run.
+//! The bars for mega's speed and cost. Each is a ratio within one run.
 //!
-//! `cargo bench -p mega-lab --bench bars [-- NAME… --size 1GiB --json]`, after `make build`: it measures the
-//! real binary.
+//! `cargo bench -p mega-lab --bench bars [-- NAME… --size 1GiB --json]`, after `make build`: it measures the real
+//! binary.
 
 mod bar;
 mod manager;

@@ -1,8 +1,8 @@
-//! Reading and clearing Accessed bits in one pass by the kernel module's SCAN_TASK, against a BPF scan and then
-//! clear_refs, over this process's own memory, of which every page is accessed before each.
+//! The kernel module's SCAN_TASK reads and clears Accessed bits in one pass. This compares it with a BPF scan and
+//! clear_refs, over this process's own memory. It accesses every page before each measurement.
 //!
 //! The module keeps an access known to the kernel's reclaim by a flag of the page, which clear_refs clears. A manager
-//! finds it set in all scans but its first; so here the second of two scans in a row is timed.
+//! finds the flag set in all scans but its first. So this times the second of two scans in a row.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What every measurement shares: how large, how often, with which mega, on which kernel.
+//! What all measurements share: size, repetitions, which mega, which kernel.
 
 use std::path::PathBuf;
 use std::process::{Command, Stdio};

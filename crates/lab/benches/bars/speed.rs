@@ -1,8 +1,8 @@
 //! Random access over memory well past the TLB's reach: after promotion by mega, against THP always.
 //!
-//! Both programs run at once and share one CPU. On a virtual machine the speed of one and the same program changes by a
-//! factor of two within minutes, far more than what is looked for; two that take turns of a few milliseconds
-//! see the same machine.
+//! Both programs run at once and share one CPU. On a virtual machine the speed of one program changes by a factor of
+//! two within minutes, far more than the difference to measure. Two programs that take turns of a few milliseconds see
+//! the same machine.
 
 use std::process::Command;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! How far one run is: its memory grows, it settles, its speed is measured, it ends.
+//! The stages of one run: its memory grows, it settles, the demo measures its speed, it ends.
 
 use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};

@@ -1,4 +1,4 @@
-//! The picture's file: opened before anything is measured, so that a path that cannot be written is found out then.
+//! The picture's file. The demo opens it before it measures, so a path that it cannot write fails at once.
 
 use std::fs::{File, OpenOptions};
 use std::io::Write;

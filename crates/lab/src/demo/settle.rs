@@ -1,4 +1,4 @@
-//! When a program under a manager has settled: its speed is measured from then on.
+//! Finds when a program under a manager has settled. The demo measures its speed from then on.
 
 use std::time::Duration;
 

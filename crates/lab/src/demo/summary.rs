@@ -1,4 +1,4 @@
-//! What the runs came to: medians per mode, and their ratios to base pages.
+//! The results of the runs: medians per mode, and their ratios to base pages.
 
 use serde::Serialize;
 

@@ -1,4 +1,4 @@
-//! Memory whose every page says which one it is, so that what was moved is known to have arrived.
+//! Memory in which every page says which one it is, so that a test can see that moved pages arrived.
 
 use crate::error::Error;
 use crate::mapping::{Area, PAGE, WORDS_PER_PAGE};

@@ -1,7 +1,7 @@
-//! Fragmented memory: filled by one program, which then frees pages at random.
+//! Fragmented memory: one program fills it, and then frees pages at random.
 //!
-//! Of each stretch of memory a random share of the pages is kept, page by page at random. That leaves no whole block
-//! free, and chunks that are unequally full.
+//! It keeps a random share of the pages of each stretch of memory. That leaves no whole block free, and fills chunks
+//! unequally.
 
 use std::ops::RangeInclusive;
 

@@ -1,5 +1,5 @@
-//! What the patched kernel is told about giant pages for an experiment, and what it counts of them. Nothing is put back:
-//! the machine is one that is thrown away afterwards.
+//! Sets the patched kernel's giant pages for an experiment, and reads its counts. It restores nothing: the machine is
+//! thrown away afterwards.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};

@@ -1,9 +1,9 @@
 //! MEGA figure 1: contiguous memory after rounds of allocating and freeing, beside a sparse program.
 //!
-//! The paper allocates 10 of 16 GB in objects of 8 KB, frees all, and doubles the object size up to 128 MB, while
-//! another program works on 420 MB that lie all over memory. Here that program gives a random page back and touches
-//! it again for every few pages that the first one allocates, so that its pages are always spread over what
-//! was allocated last. Each round has seven periods of compaction: six while it allocates, one at its end.
+//! The paper allocates 10 of 16 GB in objects of 8 KB, frees all, and doubles the object size up to 128 MB. Meanwhile
+//! another program works on 420 MB that lie all over memory. Here that program gives a random page back and touches it
+//! again for every few pages that the first one allocates. So its pages are always spread over what was allocated last.
+//! Each round has seven periods of compaction: six while it allocates, one at its end.
 
 use std::fmt::Write;
 

@@ -1,9 +1,8 @@
-//! MEGA figure 2 and table 7: three quarters of memory allocated, half of that freed in pieces of 1 MB.
+//! MEGA figure 2 and table 7: a program allocates three quarters of memory and frees half of that in pieces of 1 MB.
 //!
-//! The paper allocates 12 of 16 GB, frees 50 % in pieces of 1 MB and goes on using the rest, for two minutes of
-//! 5 s periods; then the program ends, and a minute more is recorded. Here the pieces are malloc's: 1 MiB of
-//! data and malloc's header, which make 257 pages, so that pieces and blocks are not aligned with each
-//! other; and which half is freed is drawn at random.
+//! The paper allocates 12 of 16 GB, frees 50 % in pieces of 1 MB and uses the rest for two minutes of 5 s periods. Then
+//! the program ends, and the paper records one more minute. Here the pieces are malloc's: 1 MiB of data and malloc's
+//! header, together 257 pages, so pieces and blocks are not aligned. A random draw decides which half is freed.
 
 use std::fmt::Write;
 use std::sync::Arc;

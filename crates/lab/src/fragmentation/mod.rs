@@ -1,11 +1,11 @@
-//! The papers' experiments with fragmented physical memory, scaled to the memory of the machine they run on.
+//! The papers' experiments with fragmented physical memory, scaled to the memory of the machine.
 //!
 //! One run measures one figure under one policy, on a freshly booted machine, because fragmentation outlives the
-//! program that made it; `report` puts the measurements of all policies beside the paper's numbers. Everything
-//! is counted (pages, blocks), nothing is timed, so an emulated machine does.
+//! program that made it. `report` prints the measurements of all policies beside the paper's numbers. The experiments
+//! count pages and blocks and time nothing, so an emulated machine suffices.
 //!
-//! All policies see the same programs with the same random numbers. Where only compaction is compared, memory is faulted
-//! in as base pages for all of them.
+//! All policies see the same programs with the same random numbers. If an experiment compares only compaction, all
+//! programs fault memory in as base pages.
 
 mod contents;
 mod fragment;

@@ -1,4 +1,4 @@
-//! One period of compaction under a policy, with all that the kernel and the module count.
+//! One period of compaction under a policy, with the counts of the kernel and the module.
 
 use std::sync::Arc;
 

@@ -1,7 +1,7 @@
-//! Programs whose memory comes about as that of the Trident paper's programs does (section 5.1.2, table 3).
+//! Programs whose memory grows as that of the Trident paper's programs does (section 5.1.2, table 3).
 //!
-//! A page fault can take a giant page only where all of a span may be accessed when it is touched first. So what
-//! matters is by which pieces a program's memory grows; what it does with it afterwards does not.
+//! A page fault can take a giant page only if all of a span is accessible at its first touch. So the pieces in which a
+//! program's memory grows matter; what it does with the memory later does not.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, ChildStdin, Command, Stdio};

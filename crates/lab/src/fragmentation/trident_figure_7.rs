@@ -1,8 +1,8 @@
 //! Trident figure 7: pages moved per 1 GiB chunk, by smart and by sequential compaction.
 //!
-//! The paper fills memory with the pages of a file and reads it at random, so that what reclaim frees lies in small
-//! holes: FMFI 0.95. A guest without a disk has no such file; here anonymous memory is filled and thinned out
-//! ([`fragment`]), which leaves chunks that are as unequally full as the paper's figure 6 has them.
+//! The paper fills memory with the pages of a file and reads it at random, so reclaim frees small holes: FMFI 0.95. A
+//! guest without a disk has no such file. Here a program fills anonymous memory and thins it out ([`fragment`]). That
+//! leaves chunks as unequally full as in the paper's figure 6.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;

@@ -1,10 +1,11 @@
-//! Trident tables 3 and 4, and figure 7 of the kernel's own compaction: memory mapped by 1 GiB and by 2 MiB pages for
-//! programs of different shapes, how often no chunk was to be had for a 1 GiB page, and what emptying chunks moved.
+//! Trident tables 3 and 4, and figure 7 for the kernel's own compaction: the memory that 1 GiB and 2 MiB pages map for
+//! programs of different shapes, how often a 1 GiB page found no chunk, and what the kernel moved to empty chunks.
 //!
-//! Programs run one after the other on the patched kernel, with memory free and with memory fragmented, under one
-//! mechanism: faults alone, or faults and then a policy until it finds nothing more to do. Where memory is free, the
-//! pool of zeroed chunks is full when a program begins; where it is fragmented, the pool begins to fill, by emptying
-//! chunks, with the program. It is given up before anything is promoted: what it held would be kept from that.
+//! The programs run one after the other on the patched kernel, with free and with fragmented memory, under one
+//! mechanism: faults alone, or faults and then a policy until it finds nothing more to do. If memory is free, the pool
+//! of zeroed chunks is full when a program begins. If memory is fragmented, the pool begins to fill with the program,
+//! by emptying chunks. The experiment gives the pool up before it promotes, because promotion cannot use what the pool
+//! holds.
 
 use std::sync::Arc;
 use std::time::Duration;

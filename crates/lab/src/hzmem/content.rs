@@ -1,5 +1,5 @@
-//! What memory is filled with: text that compresses as people's text does, zeros, or random words. Every huge page is
-//! stamped, so that one that holds another's content is noticed.
+//! What fills the memory: text that compresses like people's text, zeros, or random words. A stamp on every huge page
+//! reveals a page that holds another's content.
 
 use std::fmt::Write;
 use std::fs::File;

@@ -1,5 +1,5 @@
-//! Section 5.4: what hzmem's daemon uses of a CPU while a program fills more than is configured, sleeps so that pages
-//! get cold, and touches some of them again.
+//! Section 5.4: the CPU time of hzmem's daemon while a program fills more than is configured, sleeps so that pages get
+//! cold, and touches some of them again.
 
 use std::time::{Duration, Instant};
 

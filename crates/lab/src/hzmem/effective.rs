@@ -1,8 +1,8 @@
-//! Figure 4: how much a program can have of memory of one configured size, before it fails.
+//! Figure 4: how much memory of one configured size a program can use before it fails.
 //!
-//! As in the paper, a program maps memory and writes it until it cannot. It runs in a process of its own, because what
-//! ends it may be a signal. Where it was told that there is no more, it then looks whether all is as it was written (not in
-//! zram: that is the kernel's own, and slow).
+//! As in the paper, a program maps memory and writes it until it cannot. It runs in a process of its own, because a
+//! signal may end it. If it ends without a signal, it checks all that it wrote (not in zram, which is the kernel's own,
+//! and slow).
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Stdio};

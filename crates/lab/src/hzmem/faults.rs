@@ -1,10 +1,10 @@
 //! Figure 5: page fault throughput within and beyond the configured size.
 //!
-//! As in the paper a program writes huge page after huge page. Where it wants more than is configured it sleeps when so
-//! few pages are free that the daemon would compress some at once, until the daemon has compressed what is cold, and the
-//! sleep does not count (`rested`): so it is the fault that is measured and not the compression. Beside that it also goes
-//! on without a pause (`at once`), so that pages have to be compressed as fast as they are taken, ahead of the faults or
-//! in them. Then all is read again, which decompresses what was compressed, and compared.
+//! As in the paper, a program writes huge page after huge page. In the variant `rested` it sleeps when so few pages are
+//! free that the daemon would compress some at once. It sleeps until the daemon has compressed the cold pages, and the
+//! sleep does not count. So this variant measures the fault and not the compression. The variant `at once` never
+//! pauses: hzmem must compress pages as fast as the program takes them, ahead of the faults or in them. Then the
+//! program reads everything again, which decompresses it, and compares it.
 
 use std::thread::sleep;
 use std::time::{Duration, Instant};

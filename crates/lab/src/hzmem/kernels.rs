@@ -1,4 +1,4 @@
-//! Small computations of different kinds, in place of SPEC CPU2006: what they use lies in the memory that they are given.
+//! Small computations of different kinds, in place of SPEC CPU2006. They work in the memory that they are given.
 
 use crate::random::{Random, below};
 

@@ -1,4 +1,4 @@
-//! The kinds of memory that are compared, each set up on a freshly booted machine that is ours alone.
+//! The kinds of memory to compare. Each is set up on a freshly booted machine that runs nothing else.
 
 use std::fs::{File, OpenOptions};
 use std::io;

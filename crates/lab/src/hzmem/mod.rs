@@ -1,8 +1,8 @@
-//! The experiments of the Hzmem paper (section 5), scaled to a small machine: hzmem beside what a user would take
-//! instead, the kernel's own huge pages (hugetlbfs), and transparent huge pages that are swapped to zram.
+//! The experiments of the Hzmem paper (section 5), scaled to a small machine. They compare hzmem with the alternatives:
+//! the kernel's own huge pages (hugetlbfs), and transparent huge pages that swap to zram.
 //!
-//! One run measures one part for one kind of memory on a freshly booted machine; `report` puts all of them beside the
-//! paper's numbers. On an emulated machine bytes and counts are exact; times are only compared with each other, and say
+//! One run measures one part for one kind of memory on a freshly booted machine. `report` prints all of them beside the
+//! paper's numbers. On an emulated machine bytes and counts are exact. Times only compare with each other, and say
 //! nothing about TLB misses, which emulation does not have.
 
 mod content;

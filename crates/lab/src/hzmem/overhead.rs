@@ -1,7 +1,7 @@
-//! Table 1 and figure 3: what it costs that memory is hzmem's, while there is enough of it.
+//! Table 1 and figure 3: what hzmem costs while there is enough memory.
 //!
-//! The same computation runs in hzmem and in hugetlbfs in the same machine, by turns, and the two are compared within
-//! each turn. Below the watermark nothing is scanned and nothing is compressed, which is checked.
+//! The same computation runs in hzmem and in hugetlbfs on the same machine, in turn, and each turn compares the two.
+//! Below the watermark hzmem scans and compresses nothing; the experiment checks that.
 
 use std::time::Instant;
 

@@ -1,7 +1,7 @@
-//! Which CPUs run what: the lab and the manager on the first, the programs that are measured on the others. So a manager
-//! shows in a program's speed only through what it does to its memory; its CPU time is a metric of its own. A server of
-//! one thread shares the last CPU with its clients: what two CPUs take to tell each other of a request changes by a
-//! factor of two with where a hypervisor runs them, and would be all that is seen.
+//! Which CPUs run what. The lab and the manager use the first CPU, the measured programs the others. So a manager
+//! affects a program's speed only by what it does to the memory; its CPU time is a metric of its own. A server of one
+//! thread shares the last CPU with its clients: the time in which one CPU wakes another changes by a factor of two with
+//! where a hypervisor runs them, and would hide everything else.
 
 use std::sync::OnceLock;
 

@@ -1,4 +1,4 @@
-//! What a mode sets for the whole machine, and putting it back.
+//! Sets what a mode needs for the whole machine, and restores it.
 
 use std::path::PathBuf;
 use std::sync::Arc;

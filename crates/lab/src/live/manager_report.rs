@@ -1,4 +1,4 @@
-//! What a `mega run` reports of itself at its end.
+//! What a `mega run` reports about itself at its end.
 
 use std::path::Path;
 use std::time::Duration;

@@ -1,8 +1,8 @@
 //! `mega lab`: the papers' experiments on this machine, every mode side by side.
 //!
-//! An experiment runs its programs once in one mode and says what it measured, or says which program is to take turns with
-//! itself in all modes. The runner interleaves the modes, round after round; medians, paired ratios and verdicts come from all runs together, and every
-//! report is made from them alone.
+//! An experiment runs its programs once in one mode and says what it measured. Or it names a program that takes turns
+//! with itself in all modes. The runner interleaves the modes, round after round. Medians, paired ratios and verdicts
+//! come from all runs together, and every report needs only those.
 
 mod command;
 mod cpus;

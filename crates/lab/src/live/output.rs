@@ -1,4 +1,4 @@
-//! A program that is run to its end for what it says.
+//! Runs a program to its end and keeps what it says.
 
 use std::process::{Command, Stdio};
 

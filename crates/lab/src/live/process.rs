@@ -1,4 +1,4 @@
-//! One of the lab's own programs while it runs, and what it says of itself.
+//! One of the lab's own programs while it runs, and what it says about itself.
 
 use std::io::Write;
 use std::process::{Child, ChildStdin, Command, Stdio};

@@ -1,4 +1,4 @@
-//! What an experiment came to, as it is written to `results.json` and as every report is made from it. This is an
+//! The results of an experiment. The lab writes them to `results.json` and makes every report from them. They are an
 //! interface: `docs/interfaces.md` describes it.
 
 use serde::{Deserialize, Serialize};

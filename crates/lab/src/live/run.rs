@@ -1,4 +1,4 @@
-//! One run of an experiment in one mode: what its programs are started by, and how it is waited for.
+//! One run of an experiment in one mode: starts its programs, and waits for them.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};

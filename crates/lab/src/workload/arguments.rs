@@ -1,4 +1,4 @@
-//! What workloads are told on the command line.
+//! The command line of the workloads.
 
 use mega_core::bytes;
 

@@ -1,4 +1,5 @@
-//! `chase`: one random cycle through all cache lines, followed load by load; each address is the last one's content.
+//! `chase`: one random cycle through all cache lines. It follows the cycle load by load; each load gives the next
+//! address.
 
 use std::time::Instant;
 

@@ -1,5 +1,5 @@
-//! `chunks`: memory in pieces of 32 MiB, all of it touched, of which one in six is used at random again and again (MEGA,
-//! section 4.2, table 4).
+//! `chunks`: memory in pieces of 32 MiB. It touches all of it, and then uses one piece in six at random again and again
+//! (MEGA, section 4.2, table 4).
 
 use std::time::Instant;
 

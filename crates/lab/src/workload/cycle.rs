@@ -1,5 +1,5 @@
-//! `cycle`: all of its memory mapped, written, read once and freed, again and again (MEGA, section 4.2, table 5). An
-//! operation is such a round.
+//! `cycle`: maps all of its memory, writes it, reads it once and frees it, again and again (MEGA, section 4.2, table
+//! 5). An operation is one such round.
 
 use super::access::{advise, map, sum, sum_of_touched, touch};
 use super::arguments::Common;

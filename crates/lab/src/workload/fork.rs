@@ -1,5 +1,5 @@
-//! `fork`: children that work as `random`, or touch their memory and idle, each on its part; their events follow the
-//! parent's on the same standard output, and their end is the parent's.
+//! `fork`: children that work as `random`, or touch their memory and idle, each on its part. Their events follow the
+//! parent's on the same standard output, and they end with the parent.
 
 use std::process::{Child, Command, Stdio};
 

@@ -1,4 +1,4 @@
-//! `grow`: memory touched page by page, as an allocator hands it out, or object by object; every first touch is timed.
+//! `grow`: touches memory page by page, as an allocator hands it out, or object by object. It times every first touch.
 
 use super::access::{advise, map, sum, sum_of_touched};
 use super::arguments::{Common, Growth};

@@ -1,4 +1,4 @@
-//! Look-ups in memory that is only read, by any number of threads.
+//! Look-ups in read-only memory, by any number of threads.
 
 use std::time::Instant;
 

@@ -1,5 +1,5 @@
-//! `matrix`: multiplications of square matrices that stay in the cache, block by block, so that huge pages gain it
-//! nothing. An operation is one multiplication of two matrices.
+//! `matrix`: multiplies square matrices that stay in the cache, block by block, so huge pages gain nothing. An
+//! operation is one multiplication of two matrices.
 
 use std::time::Instant;
 

@@ -1,5 +1,5 @@
-//! `mixed`: what the demo runs. A dense area grown page by page and then updated at random, beside a sparse
-//! area of the same size.
+//! `mixed`: the demo's program. It grows a dense area page by page and then updates it at random, beside a sparse area
+//! of the same size.
 
 use super::access::{SPARSE, advise, map, sum_of_pages, sum_of_touched, touch};
 use super::arguments::Common;

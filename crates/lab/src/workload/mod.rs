@@ -1,7 +1,7 @@
 //! `mega workload`: programs with known behaviour, which say what they do.
 //!
-//! With `--json` each prints JSON lines on standard output: first `ready` once its memory is as it says
-//! ([`report::Ready`]), at the end `done` ([`report::Done`]), and in between `resting` each time that it was told to rest
+//! With `--json` each prints JSON lines on standard output: first `ready` when its memory is as it says
+//! ([`report::Ready`]), at the end `done` ([`report::Done`]), and in between `resting` each time it rests on request
 //! ([`report::Resting`]).
 
 mod access;

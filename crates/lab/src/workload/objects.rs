@@ -1,5 +1,5 @@
-//! Objects of a page each, written one after the other, and an index that knows where each is: memory that grows as that of
-//! an in-memory store does.
+//! Objects of one page each, written one after the other, and an index of them: memory that grows like that of an
+//! in-memory store.
 
 use super::access::{sum, weight};
 use super::first_touch::FirstTouches;

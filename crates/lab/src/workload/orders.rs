@@ -1,4 +1,4 @@
-//! What standard input tells a program that runs until it ends: a line `rest`, a line `work`, and by its end to end.
+//! The orders that a program reads from standard input: a line `rest`, a line `work`, and the end of input to end.
 
 use std::io::{BufRead, Read};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};

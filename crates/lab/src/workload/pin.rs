@@ -1,4 +1,4 @@
-//! Threads that keep to one CPU each, the last CPU first: what else runs is on the others.
+//! Keeps threads on one CPU each, the last CPU first, so that everything else runs on the others.
 
 use std::sync::OnceLock;
 

@@ -1,5 +1,5 @@
-//! `probe`: works as `random` while another thread maps and unmaps memory every millisecond and times that: what it
-//! waits is for whoever holds the process's mmap lock.
+//! `probe`: works as `random` while another thread maps and unmaps memory every millisecond and times that. What it
+//! waits for is whoever holds the process's mmap lock.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;

@@ -1,5 +1,5 @@
-//! `random`: updates of random words all over dense memory, far past the TLB's reach, as HPC Challenge's
-//! `RandomAccess` does them. Threads have a part of the memory each.
+//! `random`: updates random words all over dense memory, far past the TLB's reach, as HPC Challenge's `RandomAccess`
+//! does. Each thread has a part of the memory.
 
 use std::time::Instant;
 

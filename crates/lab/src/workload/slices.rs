@@ -1,5 +1,5 @@
-//! Work in slices of time, in one thread or in one and several in turn, so that one run tells both rates under the
-//! same conditions.
+//! Work in slices of time, in one thread, or in one and in several in turn, so that one run measures both rates under
+//! the same conditions.
 
 use std::thread;
 use std::time::{Duration, Instant};

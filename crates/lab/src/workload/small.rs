@@ -1,4 +1,4 @@
-//! `small`: as `random`, within the TLB's reach, so that huge pages gain it nothing.
+//! `small`: as `random`, but within the TLB's reach, so huge pages gain nothing.
 
 use super::arguments::Common;
 use super::random;

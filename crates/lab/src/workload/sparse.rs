@@ -1,4 +1,4 @@
-//! `sparse`: one page in eight touched once, never again; huge pages would be eight times its memory.
+//! `sparse`: touches one page in eight once and never again. Huge pages would take eight times its memory.
 
 use super::access::{SPARSE, advise, map, sum_of_touched, touch};
 use super::arguments::Common;

@@ -1,4 +1,4 @@
-//! `zeros`: huge pages by `MADV_HUGEPAGE` of which one base page in four is written: three quarters bloat.
+//! `zeros`: asks for huge pages by `MADV_HUGEPAGE` and writes one base page in four, so three quarters are bloat.
 
 use super::access::{NOT_ZERO, map, sum, sum_of_touched, touch};
 use super::arguments::Common;

@@ -1,4 +1,4 @@
-//! `bloat`: a real Redis of which most is removed, in memory that huge pages would keep.
+//! `bloat`: a real Redis that removes most of its objects, in memory that huge pages would keep.
 
 use std::time::Instant;
 

@@ -1,4 +1,4 @@
-//! `churn`: memory that is freed before promoting it pays.
+//! `churn`: memory that the program frees before a promotion pays.
 
 use crate::error::Error;
 use crate::live::experiment::{Experiment, PaperFigure, Rounds};

@@ -1,4 +1,4 @@
-//! `converge`: how long it takes until hot memory is huge.
+//! `converge`: how soon hot memory becomes huge.
 
 use std::time::{Duration, Instant};
 

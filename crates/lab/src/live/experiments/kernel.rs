@@ -1,5 +1,5 @@
-//! What the experiments with one of the random-access programs share: each program is measured in one thread and in one on
-//! every CPU, in turn over the same memory; and the modes take turns, as such a program's speed is what drifts most.
+//! What the experiments with one random-access program share. Each measures the program in one thread and in one on
+//! every CPU, in turn over the same memory. The modes take turns, because the speed of such a program drifts most.
 
 use std::process::Command;
 

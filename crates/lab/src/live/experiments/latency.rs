@@ -1,4 +1,4 @@
-//! Latencies as the experiments with servers tell them.
+//! Latencies, as the experiments with servers report them.
 
 use crate::live::metric::{Better, Metric, Sample, Unit};
 use crate::live::server::load::Loaded;

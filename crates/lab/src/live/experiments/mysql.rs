@@ -1,4 +1,4 @@
-//! `mysql`: a real MariaDB, of which `sysbench` reads.
+//! `mysql`: `sysbench` reads from a real MariaDB.
 
 use crate::error::Error;
 use crate::live::experiment::{Experiment, PaperFigure, Rounds};

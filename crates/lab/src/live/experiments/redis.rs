@@ -1,4 +1,4 @@
-//! `redis`: a real Redis on memory that was fragmented before it came.
+//! `redis`: a real Redis on memory that was fragmented before.
 
 use crate::error::Error;
 use crate::live::experiment::{Experiment, PaperFigure, Rounds};

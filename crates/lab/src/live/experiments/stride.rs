@@ -1,4 +1,4 @@
-//! `stride`: visits in steps of 32 KiB, the case that MEGA's policy is worst at.
+//! `stride`: visits in steps of 32 KiB, the worst case for MEGA's policy.
 
 use crate::error::Error;
 use crate::live::experiment::{Experiment, PaperFigure, Rounds};

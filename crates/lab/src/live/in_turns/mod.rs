@@ -1,7 +1,7 @@
 //! A round in turns: the programs of all modes exist at once, and one works while the others rest.
 //!
-//! The speed of one and the same program drifts with the machine, on a virtual one by a factor of two within minutes.
-//! Programs that take turns of a fifth of a second see nearly the same machine.
+//! The speed of one program drifts with the machine, on a virtual one by a factor of two within minutes. Programs that
+//! take turns of a fifth of a second see nearly the same machine.
 
 mod order;
 mod player;

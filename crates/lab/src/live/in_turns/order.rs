@@ -1,4 +1,4 @@
-//! Who comes when: in which order programs are started, how many turns there are, how long they take, and in which order.
+//! The order in which programs start and take turns, the number of turns, and their length.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! One program of a round: it works in its turns and rests in the others'.
+//! One program of a round: it works in its turns and rests in the others' turns.
 
 use std::time::{Duration, Instant};
 

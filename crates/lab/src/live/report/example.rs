@@ -1,4 +1,4 @@
-//! Results for the tests of the reports: several modes, one of which lacks a metric, and goals of every verdict.
+//! Results for the tests of the reports: several modes, one without a metric, and goals of every verdict.
 
 use crate::live::machine::Machine;
 use crate::live::metric::{Better, Sample, Unit};

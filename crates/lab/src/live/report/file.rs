@@ -1,4 +1,4 @@
-//! Files that are there whole or not at all.
+//! Writes files whole or not at all.
 
 use std::fs;
 use std::path::Path;

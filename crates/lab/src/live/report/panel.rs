@@ -1,4 +1,4 @@
-//! Columns of the terminal's table that belong together, set side by side as far as they fit.
+//! Columns of the terminal's table that belong together. They stand side by side as far as they fit.
 
 use super::cell::{ABSENT, Cell};
 use super::wrap::wrap;

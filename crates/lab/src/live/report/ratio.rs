@@ -1,4 +1,4 @@
-//! A ratio in words: never without its spread where that is larger than what the ratio tells.
+//! A ratio in words, always with its spread if the spread exceeds the effect.
 
 use crate::live::results::{Results, Spread};
 

@@ -1,4 +1,4 @@
-//! A connection to a server on loopback, with what is still to be sent and what was received.
+//! A connection to a server on loopback, with what is still to send and what it received.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};

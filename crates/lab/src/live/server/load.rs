@@ -1,5 +1,5 @@
-//! A closed-loop load on a key-value server: each connection has one request under way, and sends the next when it is
-//! answered, as `redis-benchmark` and `memtier_benchmark` do. One thread sees to all connections, on the server's CPU.
+//! A closed-loop load on a key-value server: each connection has one request under way and sends the next after the
+//! answer, as `redis-benchmark` and `memtier_benchmark` do. One thread serves all connections, on the server's CPU.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! Real servers while they run, and the loads they are put under.
+//! Real servers while they run, and their loads.
 
 mod connection;
 mod lane;

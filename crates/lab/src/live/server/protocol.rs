@@ -1,4 +1,4 @@
-//! What a load has to know of a key-value server's protocol.
+//! What a load must know of a key-value server's protocol.
 
 /// What a server says to a GET or a SET.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! A server while it runs: on loopback, with its files in the run's folder, stopped when it is dropped.
+//! A server while it runs: on loopback, with its files in the run's folder. It stops when it is dropped.
 
 use std::fs::File;
 use std::net::{Ipv4Addr, TcpListener};

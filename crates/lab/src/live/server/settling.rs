@@ -1,4 +1,4 @@
-//! Work that goes on while a server's huge memory settles: what is not used may not become huge.
+//! Work that goes on while a server's huge memory settles: unused memory may not become huge.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;

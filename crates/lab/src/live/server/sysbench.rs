@@ -1,4 +1,4 @@
-//! `sysbench` reading a table of MariaDB's.
+//! `sysbench` reads a table of MariaDB.
 
 use std::process::{Child, Command, Stdio};
 

@@ -1,4 +1,4 @@
-//! The servers themselves, their clients and their loads. Where a server is not installed its test fails, and names the
+//! Tests of the servers, their clients and their loads. If a server is not installed, its test fails and names the
 //! package.
 
 use std::path::Path;

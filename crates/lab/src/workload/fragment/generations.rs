@@ -1,4 +1,4 @@
-//! MEGA's way (section 4.5): generations of memory, each allocated into the holes that the one before left.
+//! MEGA's way (section 4.5): generations of memory. Each fills the holes that the one before left.
 
 use super::generation::Generation;
 use crate::error::Error;

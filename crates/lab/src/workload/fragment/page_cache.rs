@@ -1,7 +1,7 @@
-//! Trident's way (section 4): a file cached in random order, of which parts are reclaimed.
+//! Trident's way (section 4): it caches a file in random order, and then gives parts of the cache back.
 //!
-//! Trident's authors fill all memory with a file's pages and read on at random until what reclaim frees is scattered.
-//! With a bound on memory nothing is reclaimed, so a random half of the file's pages is given back instead.
+//! Trident's authors fill all memory with a file's pages and read on at random until reclaim has freed scattered pages.
+//! With a bound on memory nothing is reclaimed, so this gives a random half of the file's pages back instead.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;

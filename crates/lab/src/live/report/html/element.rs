@@ -1,4 +1,4 @@
-//! Elements of the page. What is called text is escaped here; what is called HTML is taken as it is.
+//! Elements of the page. This escapes what is called text, and takes what is called HTML as it is.
 
 use crate::live::report::goal;
 use crate::live::results::{GoalResult, Results, Verdict};

@@ -1,4 +1,4 @@
-//! What the page says of one experiment.
+//! What the page says about one experiment.
 
 use super::element::{facts, figure, goal_cells, link, paragraph, table};
 use crate::live::goal::MEGA;
