@@ -1,8 +1,8 @@
 //! Figure 4: how much memory of one configured size a program can use before it fails.
 //!
 //! As in the paper, a program maps memory and writes it until it cannot. It runs in a process of its own, because a
-//! signal may end it. If it ends without a signal, it checks all that it wrote (not in zram, which is the kernel's own,
-//! and slow).
+//! signal may end it. If it learns that there is no more memory, it checks all that it wrote (not in zram, which is the
+//! kernel's own, and slow).
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Stdio};
