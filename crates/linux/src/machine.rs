@@ -261,8 +261,10 @@ impl LinuxMachine {
             Err(Error::Gone { .. }) => return Ok(None),
             Err(error) => return Err(error),
         };
+        // Of before it is cleared anew.
+        let accesses_known = target.accesses_known(&self.host);
         let mut regions = Vec::new();
-        match target.scan(&self.host, &mut regions) {
+        match target.observe(&self.host, interval, self.options.lock_bound, &mut regions) {
             Ok(()) => {}
             Err(Error::Gone { .. }) => {
                 // Gone, or another program was started in the middle: that one is looked at next time.
@@ -277,8 +279,6 @@ impl LinuxMachine {
             }
             Err(error) => return Err(error),
         }
-        let accesses_known = target.accesses_known(&self.host);
-        target.clear(&self.host, &mut regions, interval, self.options.lock_bound);
         target.may_rest(&regions);
         self.targets.insert(process, target.release());
         Ok(Some(ProcessObservation {

@@ -4,6 +4,7 @@
 pub(crate) mod bpf;
 pub mod clear;
 pub mod memory;
+pub(crate) mod slices;
 pub mod tracker;
 pub mod tracker_choice;
 pub(crate) mod turns;
