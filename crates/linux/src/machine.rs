@@ -26,12 +26,16 @@ pub struct MachineOptions {
     /// region (0.4 to 4.6 ms, its copy) and the split of one (0.1 ms) cannot; nor can what a giant page takes, of which
     /// the kernel copies each huge page under locks of its own.
     pub lock_bound: Duration,
+    /// Whether a region with pages in swap is promoted: a collapse reads them from there. Only where somebody asks for
+    /// it by hand; what is in swap is not in use.
+    pub swap_in: bool,
 }
 
 impl Default for MachineOptions {
     fn default() -> Self {
         MachineOptions {
             lock_bound: Duration::from_millis(10),
+            swap_in: false,
         }
     }
 }
@@ -356,12 +360,12 @@ impl Machine for LinuxMachine {
             return vec![Outcome::NotTried; actions.len()];
         }
         let host = Arc::clone(&self.host);
-        let bound = self.options.lock_bound;
+        let options = self.options;
         let mut outcomes = Vec::with_capacity(actions.len());
         for run in perform::runs(actions) {
             let process = run[0].target.process;
             match self.target(process) {
-                Ok(target) => outcomes.extend(perform::perform(&host, target, run, bound)),
+                Ok(target) => outcomes.extend(perform::perform(&host, target, run, options)),
                 Err(error) => {
                     let cause = perform::cause_of(&error);
                     outcomes.extend(run.iter().map(|_| Outcome::Failed(cause)));

@@ -161,6 +161,30 @@ fn a_memory_cgroup_at_its_limit_is_no_memory() {
 }
 
 #[test]
+fn what_is_in_swap_is_promoted_by_hand_alone() {
+    let (kernel, mut machine, process) = observed(2);
+    {
+        let mut state = kernel.state();
+        let region = state.processes.get_mut(&7).unwrap().regions.get_mut(&START);
+        let region = region.unwrap();
+        (region.mapped, region.swapped) = (500, 12);
+    }
+    let seen = machine.observe().unwrap();
+    assert_eq!(seen.processes[0].regions[0].swapped, 12);
+    let outcomes = machine.act(&promote(process, 2));
+    assert_eq!(outcomes, [Outcome::Failed(Cause::Busy), PROMOTED]);
+    machine.set_options(MachineOptions {
+        swap_in: true,
+        ..MachineOptions::default()
+    });
+    let outcomes = machine.act(&promote(process, 1));
+    assert!(
+        matches!(outcomes[..], [Outcome::Done { .. }]),
+        "{outcomes:?}"
+    );
+}
+
+#[test]
 fn a_mapping_that_vanishes_before_the_call_is_gone_and_the_rest_is_done() {
     let (kernel, mut machine, process) = observed(4);
     kernel.state().before_next_advice(|state| {
@@ -435,6 +459,7 @@ fn what_cannot_be_cleared_is_said() {
     let (kernel, mut machine, _) = observed(2);
     machine.set_options(MachineOptions {
         lock_bound: Duration::ZERO,
+        ..MachineOptions::default()
     });
     kernel.state().processes.get_mut(&7).unwrap().mappings[0].locked = true;
     kernel

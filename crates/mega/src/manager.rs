@@ -423,6 +423,7 @@ impl OwnShare {
     fn new(host: &Arc<Host>, settings: &Settings) -> Self {
         let options = MachineOptions {
             lock_bound: settings.lock_bound,
+            ..MachineOptions::default()
         };
         OwnShare {
             inner: LinuxMachine::new(Arc::clone(host), options),

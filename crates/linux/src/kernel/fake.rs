@@ -31,6 +31,8 @@ pub struct FakeRegion {
     pub accessed: u16,
     /// Base pages that hold only zeros.
     pub zero_filled: u16,
+    /// Base pages in swap.
+    pub swapped: u16,
     /// Whether a huge page maps it.
     pub huge: bool,
     /// Pinned or isolated: collapse answers `EAGAIN`, and goes on.
@@ -176,6 +178,7 @@ impl FakeState {
                     self.change(pid, region, |seen| {
                         seen.zero_filled += PAGES_PER_REGION - seen.mapped;
                         seen.mapped = PAGES_PER_REGION;
+                        seen.swapped = 0;
                         seen.huge = true;
                     });
                 }
@@ -574,7 +577,7 @@ impl Tracker for FakeTracker {
                     PageSize::Base
                 },
                 zero_filled: None,
-                swapped: 0,
+                swapped: seen.swapped,
             })
         }));
         Ok(())
