@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,7 +12,9 @@ use mega_core::{
 };
 
 use crate::act::perform;
+use crate::observe::cgroups::{self, Cgroups};
 use crate::observe::memory;
+use crate::observe::nodes::ProcessorNodes;
 use crate::observe::zero_filled::ZeroCounter;
 use crate::process::eligible;
 use crate::process::not_eligible::NotEligible;
@@ -50,6 +53,8 @@ pub struct LinuxMachine {
     refused: Vec<(ProcessId, Error)>,
     last_observation: Option<Duration>,
     sharing: Sharing,
+    nodes: ProcessorNodes,
+    cgroup_mount: Option<PathBuf>,
     zero_counter: ZeroCounter,
 }
 
@@ -57,7 +62,10 @@ impl LinuxMachine {
     /// A machine with no targets yet.
     #[must_use]
     pub fn new(host: Arc<Host>, options: MachineOptions) -> Self {
+        let kernel = host.kernel().as_ref();
         LinuxMachine {
+            nodes: ProcessorNodes::read(kernel),
+            cgroup_mount: cgroups::mount_point(kernel),
             host,
             options,
             wanted: Vec::new(),
@@ -255,12 +263,13 @@ impl LinuxMachine {
         let accesses_known = target.accesses_known(&self.host);
         target.clear(&self.host, &mut regions, interval, self.options.lock_bound);
         target.forget_refused(&mut regions);
+        let node = self.nodes.of(target.processor);
         self.targets.insert(process, target);
         Ok(Some(ProcessObservation {
             process,
             regions,
             accesses_known,
-            node: None,
+            node,
             cgroup: None,
         }))
     }
@@ -329,6 +338,11 @@ impl Machine for LinuxMachine {
                 Ok(None) => departed.push(process),
                 Err(error) => failures.push((process, error)),
             }
+        }
+        let kernel = self.host.kernel().as_ref();
+        let mut cgroups = Cgroups::new(kernel, self.cgroup_mount.as_deref());
+        for observed in &mut observation.processes {
+            observed.cgroup = cgroups.limit_of(observed.process.pid);
         }
         self.wanted.retain(|process| !departed.contains(process));
         self.departed.append(&mut departed);

@@ -63,6 +63,8 @@ pub struct FakeProcess {
     pub parent: u32,
     /// `PF_*`.
     pub flags: u64,
+    /// Field 39 of its stat.
+    pub processor: u32,
     /// Differs for another program.
     pub layout: u64,
     /// In address order.
@@ -283,6 +285,7 @@ impl FakeState {
                 20 => 1,
                 22 => process.start_time,
                 26 => process.layout,
+                39 => u64::from(process.processor),
                 _ => 0,
             };
             let _ = write!(text, " {value}");

@@ -33,6 +33,8 @@ pub(crate) struct Target {
     pub(crate) longest_hold: Duration,
     clearer: Clearer,
     turns: Turns,
+    /// The processor that it ran on last.
+    pub(crate) processor: Option<u32>,
     /// All that it has resident, in bytes.
     resident: u64,
     /// Differs when another program was started.
@@ -67,6 +69,7 @@ impl Target {
             longest_hold: Duration::ZERO,
             clearer: Clearer::default(),
             turns: Turns::default(),
+            processor: stat.processor,
             resident: stat.resident,
             layout: stat.layout.clone(),
             cleared: false,
@@ -86,6 +89,7 @@ impl Target {
             self.turns.forget();
             self.refused.clear();
         }
+        self.processor = stat.processor;
         self.resident = stat.resident;
         self.find_ranges(host, &stat)?;
         Ok(self)
