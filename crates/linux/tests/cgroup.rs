@@ -20,28 +20,38 @@ use mega_linux::{Host, HostOptions, LinuxMachine, MachineOptions};
 const LIMIT: u64 = 256 << 20;
 
 /// A cgroup with a limit, gone with this. Its processes have to be gone before.
-struct Cgroup(PathBuf);
+struct Cgroup {
+    path: PathBuf,
+    /// Where the root had to be told that its children have a memory controller.
+    enabled_at: Option<PathBuf>,
+}
 
 impl Cgroup {
     fn make() -> Result<Self, String> {
         let mounts = fs::read_to_string("/proc/self/mounts").unwrap();
         let is_mount = |line: &&str| line.split(' ').nth(2) == Some("cgroup2");
-        let mount = mounts
-            .lines()
-            .find(is_mount)
-            .ok_or("cgroup v2 is not mounted")?;
+        let mount = mounts.lines().find(is_mount);
+        let mount = mount.ok_or("cgroup v2 is not mounted")?;
         let mount = PathBuf::from(mount.split(' ').nth(1).unwrap());
-        let enabled = fs::read_to_string(mount.join("cgroup.subtree_control")).unwrap();
-        if !enabled
-            .split_whitespace()
-            .any(|controller| controller == "memory")
-        {
-            return Err("cgroup v2 has no memory controller here (version 1 has it, or it is not enabled at the root)".to_owned());
+        let has_memory = |name: &str| {
+            let controllers = fs::read_to_string(mount.join(name)).unwrap_or_default();
+            controllers.split_whitespace().any(|name| name == "memory")
+        };
+        if !has_memory("cgroup.controllers") {
+            return Err("cgroup v2 has no memory controller here; version 1 has it".to_owned());
         }
-        let cgroup = mount.join(format!("mega-test-{}", std::process::id()));
-        fs::create_dir(&cgroup).map_err(|error| format!("no cgroup can be made: {error}"))?;
-        let cgroup = Cgroup(cgroup);
-        fs::write(cgroup.0.join("memory.max"), LIMIT.to_string()).unwrap();
+        let mut cgroup = Cgroup {
+            path: mount.join(format!("mega-test-{}", std::process::id())),
+            enabled_at: None,
+        };
+        if !has_memory("cgroup.subtree_control") {
+            let control = mount.join("cgroup.subtree_control");
+            fs::write(&control, "+memory")
+                .map_err(|error| format!("the memory controller cannot be enabled: {error}"))?;
+            cgroup.enabled_at = Some(control);
+        }
+        fs::create_dir(&cgroup.path).map_err(|error| format!("no cgroup can be made: {error}"))?;
+        fs::write(cgroup.path.join("memory.max"), LIMIT.to_string()).unwrap();
         Ok(cgroup)
     }
 }
@@ -49,10 +59,13 @@ impl Cgroup {
 impl Drop for Cgroup {
     fn drop(&mut self) {
         for _ in 0..100 {
-            if fs::remove_dir(&self.0).is_ok() {
-                return;
+            if !self.path.exists() || fs::remove_dir(&self.path).is_ok() {
+                break;
             }
             std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+        if let Some(control) = &self.enabled_at {
+            let _ = fs::write(control, "-memory");
         }
     }
 }
@@ -69,7 +82,7 @@ fn a_limit_and_what_it_leaves_are_seen() {
         Err(reason) => return skip(name, &reason),
     };
     let mut subject = Subject::start();
-    fs::write(cgroup.0.join("cgroup.procs"), subject.pid().to_string()).unwrap();
+    fs::write(cgroup.path.join("cgroup.procs"), subject.pid().to_string()).unwrap();
     let mut machine = LinuxMachine::new(host, MachineOptions::default());
     machine.set_targets(vec![subject.process()]);
     let mut observed = || machine.observe().unwrap().processes[0].cgroup.unwrap();
@@ -81,7 +94,7 @@ fn a_limit_and_what_it_leaves_are_seen() {
     let used = before.available - after.available;
     // The counts of a cgroup are gathered from the processors in batches.
     assert!((48 << 20..80 << 20).contains(&used), "{before:?} {after:?}");
-    fs::write(cgroup.0.join("memory.high"), (LIMIT / 2).to_string()).unwrap();
+    fs::write(cgroup.path.join("memory.high"), (LIMIT / 2).to_string()).unwrap();
     assert_eq!(observed().limit, LIMIT / 2);
     subject.kill();
 }
