@@ -74,7 +74,7 @@ pub struct CgroupMemory {
 }
 
 /// The physical memory of one NUMA node, in bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct NodeMemory {
     /// Its number.
     pub node: u32,

@@ -37,6 +37,8 @@ pub(crate) struct Target {
     clearer: Clearer,
     turns: Turns,
     slices: Slices,
+    /// The processor that it ran on last.
+    pub(crate) processor: Option<u32>,
     /// All that it has resident, in bytes.
     resident: u64,
     /// Differs when another program was started.
@@ -99,6 +101,7 @@ impl Target {
             clearer: Clearer::default(),
             turns: Turns::default(),
             slices: Slices::default(),
+            processor: None,
             resident: 0,
             layout: Vec::new(),
             mapped_as: None,
@@ -143,6 +146,7 @@ impl Target {
             self.slices.forget();
             self.mapped_as = None;
         }
+        self.processor = stat.processor;
         self.resident = stat.resident;
         let same_mappings = activity
             .zip(self.mapped_as)
