@@ -38,7 +38,7 @@ impl Cgroup {
             controllers.split_whitespace().any(|name| name == "memory")
         };
         if !has_memory("cgroup.controllers") {
-            return Err("cgroup v2 has no memory controller here; version 1 has it".to_owned());
+            return Err("cgroup v2 has no memory controller here".to_owned());
         }
         let mut cgroup = Cgroup {
             path: mount.join(format!("mega-test-{}", std::process::id())),
@@ -70,6 +70,12 @@ impl Drop for Cgroup {
     }
 }
 
+fn version_1_has_memory() -> bool {
+    let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+    let mut controllers = own.lines().filter_map(|line| line.split(':').nth(1));
+    controllers.any(|names| names.split(',').any(|name| name == "memory"))
+}
+
 #[test]
 fn a_limit_and_what_it_leaves_are_seen() {
     let name = "a_limit_and_what_it_leaves_are_seen";
@@ -77,6 +83,11 @@ fn a_limit_and_what_it_leaves_are_seen() {
         Ok(host) => Arc::new(host),
         Err(error) => return skip(name, &error.to_string()),
     };
+    if version_1_has_memory() {
+        // No failure in CI: kernel/vm/stock-tests, which is part of it, runs this where version 2 has it.
+        eprintln!("SKIPPED {name}: cgroup version 1 has the memory controller here");
+        return;
+    }
     let cgroup = match Cgroup::make() {
         Ok(cgroup) => cgroup,
         Err(reason) => return skip(name, &reason),
