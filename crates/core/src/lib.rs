@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 pub mod action;
+mod build_error;
 pub mod compaction;
 pub mod engine;
 pub mod failures;

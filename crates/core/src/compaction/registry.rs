@@ -8,7 +8,8 @@ use super::{
     BestRatio, CompactionPolicy, LeastOccupied, LowestFirst, Sequential, TwoScanners,
     pages_of_megabytes,
 };
-use crate::promotion::{BuildError, ParameterInfo, Parameters, Values, check_parameters, nearest};
+use crate::build_error::{BuildError, check_parameters, nearest};
+use crate::parameters::{ParameterInfo, Parameters, Values};
 
 /// What there is to know about a compaction policy before it is built.
 #[derive(Clone, Copy, Debug, Serialize)]

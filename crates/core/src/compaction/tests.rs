@@ -9,7 +9,7 @@ use super::ahead::{Pace, keep_ahead};
 use super::*;
 use crate::engine::Unmet;
 use crate::page::PageSize;
-use crate::promotion::Parameters;
+use crate::parameters::Parameters;
 
 /// The first block of `ZONE_NORMAL` on x86-64: 4 GiB.
 const NORMAL: u64 = 2048;

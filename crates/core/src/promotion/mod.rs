@@ -3,6 +3,7 @@
 mod adaptive;
 mod base;
 mod hawkeye;
+mod info;
 mod ingens;
 mod mega;
 mod memory;
@@ -13,10 +14,10 @@ mod trident;
 mod trident_1g_only;
 mod trident_nc;
 
-pub(crate) use crate::parameters::Values;
+pub use crate::build_error::BuildError;
 pub use crate::parameters::{ParameterInfo, Parameters};
-pub use registry::{BuildError, DEFAULT_POLICY, PolicyInfo, build, registry};
-pub(crate) use registry::{check_parameters, nearest};
+pub use info::PolicyInfo;
+pub use registry::{DEFAULT_POLICY, build, registry};
 
 use crate::action::{Action, Outcome};
 use crate::failures::FailureMemory;
