@@ -16,6 +16,7 @@ pub mod machine;
 pub mod observation;
 pub mod page;
 mod parameters;
+mod per_kind;
 pub mod process;
 pub mod promotion;
 mod sorted;
@@ -31,6 +32,7 @@ pub use page::{
     BASE_PAGE_SIZE, GIANT_PAGE_SIZE, HUGE_PAGE_SIZE, PAGES_PER_REGION, PageSize, REGIONS_PER_SPAN,
     Region, Span,
 };
+pub use per_kind::PerKind;
 pub use process::ProcessId;
 pub use promotion as policy;
 pub use promotion::Policy;

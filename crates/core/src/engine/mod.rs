@@ -11,7 +11,7 @@ mod would;
 
 pub use budgets::Budgets;
 pub use report::{ProcessSummary, StepReport};
-pub use totals::{Failures, Totals};
+pub use totals::Totals;
 pub use unmet::Unmet;
 pub use would::{Would, would};
 
