@@ -14,8 +14,8 @@ pub enum ActionKind {
     /// Replace the huge page that maps a region by base pages, giving back those that hold only zeros
     /// where the kernel can (6.12 and newer).
     Demote,
-    /// Map a span, each region of which a huge page maps, by one giant page. Where the huge pages do not
-    /// lie side by side already they are moved, which copies up to 1 GiB.
+    /// Map a span by one giant page. Huge pages must map all of it. Where these do not lie side by side they are
+    /// moved, which copies up to 1 GiB.
     PromoteGiant,
     /// Map a span by huge pages again. Nothing is moved and nothing is given back.
     DemoteGiant,

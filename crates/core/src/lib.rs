@@ -1,9 +1,8 @@
 //! The vocabulary, the policies and the engine of mega.
 //!
-//! Nothing here does I/O, reads a clock or draws a random number: a [`Machine`] reports
-//! [`Observation`]s and performs [`Action`]s, a [`Policy`] turns the first into the second, and the
-//! [`engine`] sits between them and keeps both within budgets. The same policy therefore runs on a live
-//! kernel and on a simulated one.
+//! Nothing here does I/O, reads a clock or draws a random number. A [`Machine`] reports [`Observation`]s and performs
+//! [`Action`]s. A [`Policy`] turns observations into actions. The [`engine`] runs the policy on the machine, keeps it within
+//! budgets, and remembers what failed ([`failures`]). So a policy runs alike on a live kernel and on a simulated one.
 
 #![forbid(unsafe_code)]
 
@@ -34,5 +33,6 @@ pub use page::{
 };
 pub use per_kind::PerKind;
 pub use process::ProcessId;
+/// The name by which the other crates know [`promotion`].
 pub use promotion as policy;
 pub use promotion::Policy;

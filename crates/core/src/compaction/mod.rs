@@ -1,9 +1,9 @@
 //! Compaction: which blocks or chunks of physical memory to empty, so that there is contiguity for huge and
 //! giant pages.
 //!
-//! As with promotion, policy and mechanism are apart: a [`CompactionPolicy`] turns a
-//! [`PhysicalObservation`] and a [`Goal`] into an ordered list of [`Target`]s, a [`Compactor`] observes
-//! physical memory and empties targets. [`ahead`] says how much contiguity the promotions to come will need.
+//! As with promotion, policy and mechanism are apart. A [`CompactionPolicy`] turns a [`PhysicalObservation`] and a [`Goal`]
+//! into an ordered list of [`Target`]s. A [`Compactor`] observes physical memory and empties targets. [`ahead`] empties what
+//! the engine's last steps lacked.
 
 pub mod ahead;
 mod best_ratio;

@@ -21,7 +21,7 @@ pub struct Totals {
     pub already_so: u64,
     /// Failed actions by cause. Of a search for zero-filled huge pages: spans that kept all of them.
     pub failures: PerKind<BTreeMap<Cause, u64>>,
-    /// Actions of which the machine did not say what came.
+    /// Actions whose outcome the machine did not report.
     pub unreported: u64,
     /// What a dry run left out, each region or span once.
     #[serde(flatten, serialize_with = "per_kind::left_out")]

@@ -22,7 +22,7 @@ pub struct PolicyInfo {
     /// Whether the kernel is to empty the next chunk for a giant page, not the one with the least in it.
     #[serde(skip)]
     pub sequential_chunks: bool,
-    /// Pairs of parameters of which the first must not be above the second.
+    /// Pairs of parameters: the first must not be above the second.
     #[serde(skip)]
     pub(super) ordered: &'static [(&'static ParameterInfo, &'static ParameterInfo)],
     #[serde(skip)]

@@ -1,4 +1,6 @@
-//! Policies: pure and deterministic, from observations to an ordered list of actions.
+//! What to promote and what to demote: the policies, each in a file of its own.
+//!
+//! A policy is pure and deterministic. It turns an observation into an ordered list of actions.
 
 mod adaptive;
 mod base;
