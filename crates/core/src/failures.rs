@@ -11,8 +11,8 @@
 //! | a demotion in vain: nothing was given back | [`LONGEST_WAIT`], also while it is not mapped | demotions: 1, 2, 4 and so on |
 //! | left out by a dry run | for good: it was counted, once is enough | - |
 //!
-//! Most of what is not eligible is so for good (`MADV_NOHUGEPAGE`). But 6.1 and 6.12 also refuse a region of which a fork
-//! has left every page write-protected, until it is written to; 6.18 does not.
+//! Most of what is not eligible is so for good (`MADV_NOHUGEPAGE`). But after a fork, 6.1 and 6.12 also refuse a region
+//! whose pages are all write-protected, until the program writes to it; 6.18 does not.
 //!
 //! No wait is longer than [`LONGEST_WAIT`]. A success ends the wait of its region. A promotion that finds memory after the
 //! wait ends that of its process, and a demotion that gives something back ends that of its process's demotions. The cause of a lack is either the machine's memory or the process's memory
@@ -177,29 +177,35 @@ impl OfProcess {
     /// Merges the news, and drops the regions that are gone. What was in vain is remembered for its time: the kernel
     /// unmaps shared memory when it splits a page of it, which then comes back.
     fn settle(&mut self, observed: &ProcessObservation, now: u64) {
-        let mut news = std::mem::take(&mut self.news);
-        news.sort_by_key(|(key, _)| *key);
-        let mut news = news.into_iter().peekable();
-        let mut settled = Vec::with_capacity(self.regions.len() + news.len());
-        for old in self.regions.drain(..) {
-            while let Some((_, new)) = news.next_if(|(key, _)| *key < old.key()) {
-                settled.extend(new);
-            }
-            let mut kept = Some(old);
-            while let Some((_, new)) = news.next_if(|(key, _)| *key == old.key()) {
-                kept = new;
-            }
-            settled.extend(kept);
+        if !self.news.is_empty() {
+            self.merge_news();
         }
-        settled.extend(news.filter_map(|(_, new)| new));
         let mut near = 0;
-        settled.retain(|failure| {
+        self.regions.retain(|failure| {
             let waits_in_vain = failure.why == Why::InVain && failure.wait.lasts(now);
             let key = |seen: &RegionObservation| seen.region;
             waits_in_vain
                 || sorted::find(&observed.regions, &mut near, &failure.region, key).is_some()
         });
-        self.regions = settled;
+    }
+
+    fn merge_news(&mut self) {
+        let mut news = std::mem::take(&mut self.news);
+        news.sort_by_key(|(key, _)| *key);
+        let mut news = news.into_iter().peekable();
+        let mut merged = Vec::with_capacity(self.regions.len() + news.len());
+        for old in self.regions.drain(..) {
+            while let Some((_, new)) = news.next_if(|(key, _)| *key < old.key()) {
+                merged.extend(new);
+            }
+            let mut kept = Some(old);
+            while let Some((_, new)) = news.next_if(|(key, _)| *key == old.key()) {
+                kept = new;
+            }
+            merged.extend(kept);
+        }
+        merged.extend(news.filter_map(|(_, new)| new));
+        self.regions = merged;
     }
 
     fn is_empty(&self) -> bool {

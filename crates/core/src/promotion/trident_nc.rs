@@ -3,7 +3,7 @@
 //! The paper's ablation that shows what choosing the chunk is worth. It decides as `trident` does. Which chunk is emptied
 //! for a giant page the kernel decides; under this policy it is told to take one after the other.
 
-use super::registry::PolicyInfo;
+use super::info::PolicyInfo;
 use super::trident::{PARAMETERS, Trident};
 
 pub(super) const INFO: PolicyInfo = PolicyInfo {
