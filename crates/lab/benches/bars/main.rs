@@ -4,6 +4,7 @@
 //! real binary.
 
 mod bar;
+mod fleet;
 mod manager;
 mod promotion;
 mod read;
@@ -61,18 +62,21 @@ enum Name {
     Speed,
     /// The memory of a sparse program
     Sparse,
+    /// The daemon's cost over thousands of processes, and over a very large one
+    Fleet,
     /// The kernel module's reading and clearing in one pass, against a BPF scan and clear_refs; needs the module
     ScanTask,
 }
 
 impl Name {
     /// What a kernel without the module can be held to.
-    const STOCK: [Name; 5] = [
+    const STOCK: [Name; 6] = [
         Name::Read,
         Name::Manager,
         Name::Promotion,
         Name::Speed,
         Name::Sparse,
+        Name::Fleet,
     ];
 }
 
@@ -104,6 +108,7 @@ fn run(args: &Args) -> Result<bool, Error> {
             Name::Promotion => promotion::measure(&setting)?,
             Name::Speed => speed::measure(&setting)?,
             Name::Sparse => sparse::measure(&setting)?,
+            Name::Fleet => fleet::measure(&setting)?,
             Name::ScanTask => scan_task::measure(&setting)?,
         });
     }
