@@ -1,6 +1,7 @@
 # make help lists the targets.
 CARGO ?= cargo
-MEGA := $(or $(CARGO_TARGET_DIR),target)/release/mega
+RELEASE := $(or $(CARGO_TARGET_DIR),target)/release
+MEGA := $(RELEASE)/mega
 
 .DEFAULT_GOAL := build
 .PHONY: help tools build demo lab-programs test test-user test-vm test-kernel test-giant kernel kernel-deb check bench experiments install clean
@@ -11,8 +12,8 @@ help: ## list the targets
 tools:
 	@scripts/install-build-tools
 
-build: tools ## build mega (target/release/mega)
-	$(CARGO) build --release --locked -p mega
+build: tools ## build mega and mega-lab (in target/release)
+	$(CARGO) build --release --locked -p mega -p mega-lab
 
 lab-programs:
 	@scripts/install-lab-programs
@@ -56,8 +57,9 @@ bench: build ## the figures of the README, as ratios within one run
 experiments: build lab-programs ## every experiment with real programs, in mega-lab/ (well over an hour)
 	$(MEGA) lab live all
 
-install: build ## install the binary below $(DESTDIR)/usr/local
+install: build ## install both programs below $(DESTDIR)/usr/local
 	install -D -m 755 $(MEGA) $(DESTDIR)/usr/local/bin/mega
+	install -D -m 755 $(RELEASE)/mega-lab $(DESTDIR)/usr/local/libexec/mega/mega-lab
 
 clean: ## remove what was built here
 	$(CARGO) clean

@@ -1,22 +1,33 @@
-//! Compiles the BPF program with clang. It needs no kernel headers and no generated `vmlinux.h`: libbpf's own
+//! Compiles the BPF programs with clang. It needs no kernel headers and no generated `vmlinux.h`: libbpf's own
 //! headers come with the libbpf-sys crate, and field offsets are filled in from the running kernel's BTF.
 
 use std::env;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, exit};
 
-const SOURCE: &str = "src/bpf/walk.bpf.c";
+const SOURCES: [&str; 2] = [
+    "src/observe/bpf/walk.bpf.c",
+    "src/process/tasks/tasks.bpf.c",
+];
 
 fn main() {
-    println!("cargo:rerun-if-changed={SOURCE}");
     println!("cargo:rerun-if-env-changed=CLANG");
-    let Some(directory) = env::var_os("OUT_DIR") else {
+    let Some(directory) = env::var_os("OUT_DIR").map(PathBuf::from) else {
         fail("cargo did not set OUT_DIR");
     };
-    let Some(headers) = env::var_os("DEP_BPF_INCLUDE") else {
+    let Some(headers) = env::var_os("DEP_BPF_INCLUDE").map(PathBuf::from) else {
         fail("libbpf-sys did not say where libbpf's headers are (DEP_BPF_INCLUDE)");
     };
-    let object = PathBuf::from(directory).join("walk.bpf.o");
+    for source in SOURCES {
+        println!("cargo:rerun-if-changed={source}");
+        compile(source, &headers, &directory);
+    }
+}
+
+/// Compiles `source` to a file of the same name in `directory`.
+fn compile(source: &str, headers: &Path, directory: &Path) {
+    let name = Path::new(source).with_extension("o");
+    let object = directory.join(name.file_name().unwrap_or_default());
     let clang = env::var("CLANG").unwrap_or_else(|_| "clang".to_owned());
     let status = Command::new(&clang)
         .args([
@@ -29,14 +40,14 @@ fn main() {
             "-I",
         ])
         .arg(headers)
-        .args(["-c", SOURCE, "-o"])
+        .args(["-c", source, "-o"])
         .arg(&object)
         .status();
     match status {
         Ok(status) if status.success() => {}
-        Ok(status) => fail(&format!("{clang} could not compile {SOURCE}: {status}")),
+        Ok(status) => fail(&format!("{clang} could not compile {source}: {status}")),
         Err(error) => fail(&format!(
-            "could not run {clang} to compile {SOURCE}: {error}. Install it (Debian: apt-get install clang), \
+            "could not run {clang} to compile {source}: {error}. Install it (Debian: apt-get install clang), \
              or name another with the environment variable CLANG"
         )),
     }

@@ -1,24 +1,27 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Keeps compressed data in vmalloc memory, so outside the huge pages, checks it
- * when it is read, and counts it against the mount's limit.
+ * when it is read, and counts it against the mount's limit and its owner's cgroup.
  */
 
+#include <linux/memcontrol.h>
+#include <linux/sched/mm.h>
 #include <linux/string.h>
 #include <linux/vmalloc.h>
 #include <linux/xxhash.h>
 #include "blob.h"
 #include "compress.h"
 #include "inject.h"
+#include "limits.h"
 
 /* False if the mount's limit would be passed, which it is not for a moment. */
 static bool charge(struct hz_mount *mount, size_t bytes)
 {
-	u64 limit = READ_ONCE(mount->settings.compressed_limit);
+	u64 limit = hz_limit_compressed(mount);
 	s64 sum = atomic64_read(&mount->compressed_bytes);
 
 	do {
-		if (limit && sum + bytes > limit)
+		if (sum + bytes > limit)
 			return false;
 	} while (!atomic64_try_cmpxchg(&mount->compressed_bytes, &sum,
 				       sum + bytes));
@@ -28,23 +31,33 @@ static bool charge(struct hz_mount *mount, size_t bytes)
 /*
  * Whoever compresses does so to make memory free, maybe while there is little of
  * any kind: better no blob than a long search for base pages, or a process killed.
+ * The pages are the owner's, whoever needs the room: with __GFP_NORETRY a cgroup at its
+ * limit refuses, and nobody in it is killed.
  */
-static void *allocate(size_t bytes)
+static void *allocate(size_t bytes, struct mem_cgroup *memcg)
 {
+	struct mem_cgroup *before;
+	void *data;
+
 	if (hz_inject_failure())
 		return NULL;
-	return __vmalloc(bytes, GFP_KERNEL | __GFP_NOWARN | __GFP_NORETRY);
+	before = set_active_memcg(memcg);
+	data = __vmalloc(bytes, GFP_KERNEL_ACCOUNT | __GFP_NOWARN |
+			 __GFP_NORETRY);
+	set_active_memcg(before);
+	return data;
 }
 
-/* Copies the data. -ENOSPC: the mount's limit; -ENOMEM: no base pages. */
-int hz_blob_store(struct hz_mount *mount, struct hz_blob *blob, int algorithm,
-		  const void *data, size_t length)
+/* Copies the data. -ENOSPC: the mount's limit; -ENOMEM: no base pages, or the cgroup's limit. */
+int hz_blob_store(struct hz_mount *mount, struct mem_cgroup *memcg,
+		  struct hz_blob *blob, int algorithm, const void *data,
+		  size_t length)
 {
 	size_t bytes = PAGE_ALIGN(length);
 
 	if (!charge(mount, bytes))
 		return -ENOSPC;
-	blob->data = allocate(bytes);
+	blob->data = allocate(bytes, memcg);
 	if (!blob->data) {
 		atomic64_sub(bytes, &mount->compressed_bytes);
 		return -ENOMEM;

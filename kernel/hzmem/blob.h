@@ -12,8 +12,9 @@ struct hz_blob {
 	u64 hash;	/* xxh64 of data */
 };
 
-int hz_blob_store(struct hz_mount *mount, struct hz_blob *blob, int algorithm,
-		  const void *data, size_t length);
+int hz_blob_store(struct hz_mount *mount, struct mem_cgroup *memcg,
+		  struct hz_blob *blob, int algorithm, const void *data,
+		  size_t length);
 bool hz_blob_load(const struct hz_blob *blob, void *page);
 void hz_blob_free(struct hz_mount *mount, struct hz_blob *blob);
 

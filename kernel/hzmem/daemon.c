@@ -91,26 +91,20 @@ static bool is_unused(struct hz_entry *entry)
 	return !hz_entry_used(entry);
 }
 
-/* False where there is no room for compressed data any more. */
-static bool compress_entry(struct hz_node *node, struct hz_entry *entry,
+static void compress_entry(struct hz_node *node, struct hz_entry *entry,
 			   bool (*wanted)(struct hz_entry *entry),
-			   bool zero_only)
+			   struct hz_room *room)
 {
 	struct hz_page *page;
-	int error = 0;
 
 	if (!mutex_trylock(&entry->lock))
-		return true;
+		return;
 	page = entry->page;
 	if (entry->state == HZ_RESIDENT && hz_page_node(page) == node &&
-	    !page->skip && wanted(entry)) {
-		error = hz_entry_compress(entry, &node->daemon_work, zero_only,
-					  &page);
-		if (!error)
-			hz_pool_give(page);
-	}
+	    !page->skip && wanted(entry) &&
+	    !hz_entry_compress(entry, &node->daemon_work, room, &page))
+		hz_pool_give(page);
 	mutex_unlock(&entry->lock);
-	return error != -ENOSPC && error != -ENOMEM;
 }
 
 /* The coldest pages first, until enough of the node is free. */
@@ -118,7 +112,7 @@ static void compress(struct hz_mount *mount, struct hz_node *node)
 {
 	struct hz_lru *lru = &mount->lrus[node->id];
 	unsigned long count = READ_ONCE(lru->counts[HZ_INACTIVE]);
-	bool zero_only = false;
+	struct hz_room room = {};
 	struct hz_entry *entry;
 
 	while (count-- && !kthread_should_stop() &&
@@ -126,8 +120,7 @@ static void compress(struct hz_mount *mount, struct hz_node *node)
 		entry = hz_lru_rotate(lru, HZ_INACTIVE);
 		if (!entry)
 			return;
-		if (!compress_entry(node, entry, is_cold, zero_only))
-			zero_only = true;
+		compress_entry(node, entry, is_cold, &room);
 		hz_entry_put(entry);
 		cond_resched();
 	}
@@ -142,17 +135,21 @@ static void compress_unused(struct hz_mount *mount, struct hz_node *node,
 	unsigned int watermark = mount->settings.watermark;
 	struct hz_lru *lru = &mount->lrus[node->id];
 	unsigned long count = min(READ_ONCE(lru->counts[list]), MOST_LOOKS);
+	struct hz_room room = {};
 	struct hz_entry *entry;
 
-	while (count-- && !lru->full && !kthread_should_stop() &&
+	if (lru->full)
+		return;
+	while (count-- && !hz_room_ended(&room) && !kthread_should_stop() &&
 	       atomic_long_read(&node->free) < hz_node_reserve(node, watermark)) {
 		entry = hz_lru_rotate(lru, list);
 		if (!entry)
 			return;
-		lru->full = !compress_entry(node, entry, is_unused, false);
+		compress_entry(node, entry, is_unused, &room);
 		hz_entry_put(entry);
 		cond_resched();
 	}
+	lru->full = room.refusals;
 }
 
 /*

@@ -34,8 +34,10 @@
 #include <linux/pgtable.h>
 #include "fault.h"
 #include "inode.h"
+#include "limits.h"
 #include "overlay.h"
 #include "readahead.h"
+#include "reclaim.h"
 #include "rmap.h"
 #include "trace.h"
 
@@ -86,6 +88,8 @@ static int insert(struct fault *fault, struct hz_entry *entry, bool write)
 				    fault->index, fault->vmf->vma->vm_file);
 		return -EFAULT;
 	}
+	/* Also where it is read-only: mprotect() can make it writable without a fault. */
+	hz_entry_changes(entry);
 	result = vmf_insert_pfn_pmd(fault->vmf, frame, write);
 	return result == VM_FAULT_NOPAGE ? 0 : vm_fault_to_errno(result, 0);
 }
@@ -186,12 +190,15 @@ static int fault_hole(struct fault *fault)
 
 static int fault_copy(struct fault *fault, struct hz_entry *source)
 {
+	struct hz_page *page = hz_alloc_page(fault->mount, false);
 	struct hz_entry *entry;
 	int error;
 
 	fault->how = HZ_FAULTS_COW;
+	if (IS_ERR(page))
+		return PTR_ERR(page);
 	mutex_lock(&source->lock);
-	entry = hz_entry_copy(source);
+	entry = hz_entry_copy(source, page);
 	mutex_unlock(&source->lock);
 	if (IS_ERR(entry))
 		return PTR_ERR(entry);
@@ -246,7 +253,7 @@ static int resolve(struct fault *fault)
 	return error;
 }
 
-/* Damaged data have had their line when they were found (entry.c). */
+/* What is damaged or lost has had its line when that was found (entry.c). */
 static void explain(struct fault *fault, int error)
 {
 	struct file *file = fault->vmf->vma->vm_file;
@@ -258,9 +265,9 @@ static void explain(struct fault *fault, int error)
 				   hz_pool_total(fault->mount->settings.node));
 		break;
 	case -ENOSPC:
-		pr_err_ratelimited("SIGBUS for %s at page %lu of %pD: the mount's size= of %lu pages is used up\n",
+		pr_err_ratelimited("SIGBUS for %s at page %lu of %pD: the %lu pages that the mount may have (size=) are used up\n",
 				   current->comm, fault->index, file,
-				   fault->mount->settings.size);
+				   hz_limit_pages(fault->mount));
 		break;
 	case -ENXIO:
 		pr_err_ratelimited("SIGBUS for %s at page %lu of %pD: fork had no memory for private pages\n",
@@ -276,7 +283,8 @@ static vm_fault_t finish(struct fault *fault, int error)
 	if (error) {
 		hz_count(fault->mount, HZ_SIGBUS);
 		explain(fault, error);
-		return VM_FAULT_SIGBUS;
+		/* With BUS_MCEERR_AR: a virtual machine, say, hands it on to its guest. */
+		return error == -EHWPOISON ? VM_FAULT_HWPOISON : VM_FAULT_SIGBUS;
 	}
 	hz_count(fault->mount, fault->how);
 	if (fault->how != HZ_FAULTS_DECOMPRESS)

@@ -82,6 +82,12 @@ static unsigned long hz_get_unmapped_area(struct file *file,
 	return IS_ALIGNED(address, HZ_SIZE) ? address : -ENOMEM;
 }
 
+/* Lost is lost: no file system's call has an error of its own for how. */
+static int without_reason(int error)
+{
+	return error == -EHWPOISON ? -EIO : error;
+}
+
 /* ---- read -------------------------------------------------------------------------- */
 
 /*
@@ -109,7 +115,7 @@ static struct folio *find_page(struct inode *inode, pgoff_t index)
 		hz_entry_put(entry);
 	}
 	filemap_invalidate_unlock_shared(inode->i_mapping);
-	return error ? ERR_PTR(error) : folio;
+	return error ? ERR_PTR(without_reason(error)) : folio;
 }
 
 static ssize_t read_part(struct inode *inode, loff_t position, size_t length,
@@ -122,8 +128,9 @@ static ssize_t read_part(struct inode *inode, loff_t position, size_t length,
 		return PTR_ERR(folio);
 	if (!folio)
 		return iov_iter_zero(length, to);
-	copied = copy_folio_to_iter(folio, position & (HZ_SIZE - 1), length,
-				    to);
+	/* Short where the memory has an error, too. */
+	copied = _copy_mc_to_iter(folio_address(folio) +
+				  (position & (HZ_SIZE - 1)), length, to);
 	folio_put(folio);
 	return copied;
 }
@@ -221,13 +228,15 @@ static int zero_part(struct inode *inode, loff_t from, loff_t to)
 	mutex_lock(&entry->lock);
 	if (entry->state != HZ_ZERO) {
 		error = hz_entry_load(entry, &how);
-		if (!error)
+		if (!error) {
 			memset(hz_page_data(entry->page) +
 			       (from & (HZ_SIZE - 1)), 0, to - from);
+			hz_entry_changes(entry);
+		}
 	}
 	mutex_unlock(&entry->lock);
 	hz_entry_put(entry);
-	return error;
+	return without_reason(error);
 }
 
 /* Drops the pages that are wholly inside, and zeroes what is in the first and last. */

@@ -249,11 +249,19 @@ static int give_range(struct hz_range *range)
 	u64 size = range->size;
 	int node = range->node->id;
 	bool added = range->added;
+	unsigned long retired = hz_range_retired(range);
 	int error;
 
-	error = hz_pool_remove_range(range);
+	if (retired) {
+		pr_err("cannot remove memory: %lu huge pages at %#llx have memory errors, which the kernel would not know of\n",
+		       retired, start);
+		return -EIO;
+	}
+	error = hz_pool_remove_range(range, &retired);
 	if (error)
 		return error;
+	if (retired)
+		return -EIO;
 	error = add_memory(node, start, size, MHP_NONE);
 	if (!error)
 		return 0;
@@ -310,8 +318,14 @@ void hz_hotplug_exit(void)
 		u64 size = range->size;
 		int node = range->node->id;
 		bool added = range->added;
+		unsigned long retired;
 
-		if (!WARN_ON(hz_pool_remove_range(range)) && added)
+		if (WARN_ON(hz_pool_remove_range(range, &retired)) || !added)
+			continue;
+		if (retired)
+			pr_err("%#llx bytes at %#llx have memory errors, and are given to nobody until the next boot\n",
+			       size, start);
+		else
 			give_to_kernel(start, size, node);
 	}
 	hz_pool_unlock();

@@ -70,6 +70,7 @@ enum hz_state {
 	HZ_RESIDENT,	/* in a huge page */
 	HZ_COMPRESSED,	/* in base pages */
 	HZ_CORRUPT,	/* was compressed, and its bytes are not what they were */
+	HZ_POISONED,	/* was in a huge page that has a memory error */
 	HZ_DEAD,	/* in no store any more */
 	HZ_STATES,
 };
@@ -81,14 +82,17 @@ enum hz_mark {
 	HZ_MARKS,
 };
 
+/* Of a limit that a mount was given: none. 0 is what limits.c says where nothing was given. */
+#define HZ_UNLIMITED ULONG_MAX
+
 struct hz_settings {
-	unsigned long size;		/* pages; 0: no limit */
+	unsigned long size;		/* pages */
 	unsigned int watermark;		/* percent */
 	unsigned int period_ms;
 	int algorithm;			/* compress.h; HZ_NO_ALGORITHM: none */
 	int node;			/* or NUMA_NO_NODE */
 	unsigned int readahead;		/* pages */
-	u64 compressed_limit;		/* bytes; 0: no limit */
+	u64 compressed_limit;		/* bytes */
 	kuid_t uid;
 	kgid_t gid;
 	umode_t mode;

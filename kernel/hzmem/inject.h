@@ -7,11 +7,17 @@
 
 #ifdef HZMEM_INJECT
 bool hz_inject_failure(void);
+bool hz_inject_memory_error(void);
 void hz_inject_corruption(void *data, size_t length);
 void hz_inject_init(void);
 void hz_inject_exit(void);
 #else
 static inline bool hz_inject_failure(void)
+{
+	return false;
+}
+
+static inline bool hz_inject_memory_error(void)
 {
 	return false;
 }

@@ -141,7 +141,7 @@ static int make_symlink(struct mnt_idmap *idmap, struct inode *folder,
 
 	if (!inode)
 		return -ENOSPC;
-	inode->i_link = kstrdup(target, GFP_KERNEL);
+	inode->i_link = kstrdup(target, GFP_KERNEL_ACCOUNT);
 	if (!inode->i_link) {
 		iput(inode);
 		return -ENOMEM;

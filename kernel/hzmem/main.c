@@ -6,6 +6,7 @@
 #include <linux/module.h>
 #include "compress.h"
 #include "entry.h"
+#include "hibernate.h"
 #include "hotplug.h"
 #include "inject.h"
 #include "inode.h"
@@ -64,12 +65,17 @@ static int __init hz_init(void)
 	if (error)
 		goto no_memory;
 	hz_inject_init();
+	error = hz_hibernate_init();
+	if (error)
+		goto no_hibernate;
 	error = hz_super_init();
 	if (error)
 		goto no_mounts;
 	return 0;
 
 no_mounts:
+	hz_hibernate_exit();
+no_hibernate:
 	hz_inject_exit();
 	hz_stats_close();
 no_memory:
@@ -91,6 +97,7 @@ no_entries:
 static void __exit hz_exit(void)
 {
 	hz_super_exit();
+	hz_hibernate_exit();
 	hz_inject_exit();
 	hz_stats_close();
 	hz_pool_stop();

@@ -10,6 +10,9 @@
 #include "options.h"
 #include "pool.h"
 
+/* Of size= and compressed=. */
+static const char no_limit[] = "unlimited";
+
 #define MOST_READAHEAD 64
 #define MOST_PERIOD_MS (24 * 3600 * 1000U)
 
@@ -89,6 +92,11 @@ static int parse_size(struct fs_context *context, struct hz_options *options,
 	const char *rest;
 	u64 bytes;
 
+	if (!strcmp(text, no_limit)) {
+		options->settings.size = HZ_UNLIMITED;
+		options->size_percent = 0;
+		return 0;
+	}
 	if (!parse_bytes(text, &bytes, &rest))
 		goto bad;
 	if (!strcmp(rest, "%")) {
@@ -110,7 +118,7 @@ static int parse_size(struct fs_context *context, struct hz_options *options,
 	return 0;
 bad:
 	return invalf(context,
-		      "hzmem: size=%s: give bytes, with k, m or g, or a percentage",
+		      "hzmem: size=%s: give bytes, with k, m or g, a percentage, or unlimited",
 		      text);
 }
 
@@ -148,9 +156,13 @@ static int parse_compressed(struct fs_context *context,
 	const char *rest;
 	u64 bytes;
 
+	if (!strcmp(text, no_limit)) {
+		options->settings.compressed_limit = HZ_UNLIMITED;
+		return 0;
+	}
 	if (!parse_bytes(text, &bytes, &rest) || *rest || !bytes)
 		return invalf(context,
-			      "hzmem: compressed=%s: give more than 0 bytes, with k, m or g; leave it out for no limit",
+			      "hzmem: compressed=%s: give more than 0 bytes, with k, m or g, or unlimited",
 			      text);
 	options->settings.compressed_limit = bytes;
 	return 0;
@@ -262,7 +274,9 @@ bool hz_options_root_given(const struct hz_options *options)
 
 void hz_options_show(struct seq_file *out, const struct hz_settings *settings)
 {
-	if (settings->size)
+	if (settings->size == HZ_UNLIMITED)
+		seq_printf(out, ",size=%s", no_limit);
+	else if (settings->size)
 		seq_printf(out, ",size=%luM",
 			   settings->size << (HZ_SHIFT - 20));
 	if (!uid_eq(settings->uid, GLOBAL_ROOT_UID))
@@ -278,7 +292,9 @@ void hz_options_show(struct seq_file *out, const struct hz_settings *settings)
 	seq_printf(out, ",compress=%s,watermark=%u,period=%ums",
 		   hz_algorithm_name(settings->algorithm), settings->watermark,
 		   settings->period_ms);
-	if (settings->compressed_limit)
+	if (settings->compressed_limit == HZ_UNLIMITED)
+		seq_printf(out, ",compressed=%s", no_limit);
+	else if (settings->compressed_limit)
 		seq_printf(out, ",compressed=%llu",
 			   settings->compressed_limit);
 	if (settings->readahead)

@@ -21,6 +21,7 @@
 #include <linux/slab.h>
 #include "inode.h"
 #include "overlay.h"
+#include "reclaim.h"
 #include "rmap.h"
 
 struct hz_overlay *hz_overlay_new(struct inode *inode, struct mm_struct *mm)
@@ -88,12 +89,16 @@ static pgoff_t last_index(struct vm_area_struct *vma)
 static struct hz_entry *inherit(struct hz_entry *entry)
 {
 	struct hz_entry *inherited = entry;
+	struct hz_page *page;
 
 	mutex_lock(&entry->lock);
-	if (entry->state == HZ_RESIDENT && hz_entry_held(entry))
-		inherited = hz_entry_copy(entry);
-	else
+	if (entry->state == HZ_RESIDENT && hz_entry_held(entry)) {
+		page = hz_alloc_page(entry->mount, false);
+		inherited = IS_ERR(page) ? ERR_CAST(page) :
+					   hz_entry_copy(entry, page);
+	} else {
 		hz_entry_share(entry);
+	}
 	mutex_unlock(&entry->lock);
 	return inherited;
 }

@@ -23,6 +23,7 @@
 #include <linux/slab.h>
 #include "compress.h"
 #include "daemon.h"
+#include "poison.h"
 #include "pool.h"
 #include "stats.h"
 
@@ -196,7 +197,9 @@ static struct hz_page *take_from(struct hz_section *section)
 	if (!section->closed && section->free) {
 		page = list_first_entry(&section->free_pages, struct hz_page,
 					list);
+		hz_page_begins(page);
 		list_del_init(&page->list);
+		page->free = false;
 		section->free--;
 		atomic_long_dec(&section->node->free);
 	}
@@ -224,14 +227,53 @@ struct hz_page *hz_pool_take(struct hz_node *node)
 	return page;
 }
 
+/* Under the section's lock, of a page in no list: it stays in none. */
+static void retire(struct hz_page *page)
+{
+	struct hz_section *section = page->section;
+
+	section->retired++;
+	/* What is closed is counted for the node no more. */
+	if (section->closed)
+		return;
+	atomic_long_inc(&section->node->retired);
+	atomic_long_dec(&section->node->total);
+}
+
 static void put_on_free_list(struct hz_page *page)
 {
 	struct hz_section *section = page->section;
 
 	spin_lock(&section->lock);
-	list_add(&page->list, &section->free_pages);
-	section->free++;
-	atomic_long_inc(&section->node->free);
+	if (page->poisoned) {
+		retire(page);
+	} else {
+		list_add(&page->list, &section->free_pages);
+		page->free = true;
+		section->free++;
+		atomic_long_inc(&section->node->free);
+	}
+	spin_unlock(&section->lock);
+}
+
+/*
+ * The page has a memory error and is not used again: a free one is in no list from here on,
+ * another one from when it is given back.
+ */
+void hz_pool_poison(struct hz_page *page)
+{
+	struct hz_section *section = page->section;
+
+	spin_lock(&section->lock);
+	WRITE_ONCE(page->poisoned, true);
+	if (page->free) {
+		list_del_init(&page->list);
+		page->free = false;
+		section->free--;
+		if (!section->closed)
+			atomic_long_dec(&section->node->free);
+		retire(page);
+	}
 	spin_unlock(&section->lock);
 }
 
@@ -246,6 +288,7 @@ void hz_pool_give(struct hz_page *page)
 	page->owner = NULL;
 	if (folio_ref_count(hz_page_folio(page)) == 1) {
 		put_on_free_list(page);
+		hz_page_settles(page);
 		return;
 	}
 	__module_get(THIS_MODULE);
@@ -253,6 +296,7 @@ void hz_pool_give(struct hz_page *page)
 	list_add_tail(&page->list, &node->pinned_pages);
 	atomic_long_inc(&node->pinned);
 	spin_unlock(&node->pinned_lock);
+	hz_page_settles(page);
 	hz_node_wake(node);
 }
 
@@ -277,7 +321,7 @@ bool hz_pool_collect(struct hz_node *node)
 	list_for_each_entry_safe(page, next, &released, list) {
 		list_del_init(&page->list);
 		put_on_free_list(page);
-		/* The last one lets the module go, which stops this thread first. */
+		/* The last one lets the module go, which stops the daemon first. */
 		module_put(THIS_MODULE);
 	}
 	return remain;
@@ -337,6 +381,7 @@ static struct hz_section *new_section(struct hz_node *node, u64 start,
 	INIT_LIST_HEAD(&section->free_pages);
 	for (index = 0; index < pages; index++) {
 		section->pages[index].section = section;
+		section->pages[index].free = true;
 		list_add_tail(&section->pages[index].list,
 			      &section->free_pages);
 	}
@@ -391,11 +436,12 @@ static bool close_section(struct hz_section *section)
 	bool all;
 
 	spin_lock(&section->lock);
-	all = section->free == section->total;
+	all = section->free + section->retired == section->total;
 	if (all) {
 		section->closed = true;
-		atomic_long_sub(section->total, &section->node->free);
-		atomic_long_sub(section->total, &section->node->total);
+		atomic_long_sub(section->free, &section->node->free);
+		atomic_long_sub(section->free, &section->node->total);
+		atomic_long_sub(section->retired, &section->node->retired);
 	}
 	spin_unlock(&section->lock);
 	return all;
@@ -405,8 +451,9 @@ static void reopen_section(struct hz_section *section)
 {
 	spin_lock(&section->lock);
 	section->closed = false;
-	atomic_long_add(section->total, &section->node->total);
-	atomic_long_add(section->total, &section->node->free);
+	atomic_long_add(section->free, &section->node->total);
+	atomic_long_add(section->free, &section->node->free);
+	atomic_long_add(section->retired, &section->node->retired);
 	spin_unlock(&section->lock);
 }
 
@@ -443,6 +490,7 @@ static int map_range(struct hz_range *range)
 		return -EBUSY;
 	}
 	range->map.type = MEMORY_DEVICE_GENERIC;
+	range->map.ops = &hz_map_operations;
 	range->map.vmemmap_shift = HZ_SHIFT - PAGE_SHIFT;
 	range->map.nr_range = 1;
 	range->map.range.start = range->start;
@@ -528,8 +576,35 @@ unsigned long hz_range_free(const struct hz_range *range)
 	return free;
 }
 
-/* Under the pool's lock. -EBUSY, and nothing changed, while a page of it is in use. */
-int hz_pool_remove_range(struct hz_range *range)
+unsigned long hz_range_retired(const struct hz_range *range)
+{
+	struct hz_section *section;
+	unsigned long retired = 0;
+
+	list_for_each_entry(section, &range->sections, sibling)
+		retired += READ_ONCE(section->retired);
+	return retired;
+}
+
+/* The page that a frame of the range is in. The range keeps its sections while it is mapped. */
+struct hz_page *hz_range_page(const struct hz_range *range, unsigned long frame)
+{
+	struct hz_section *section;
+
+	list_for_each_entry(section, &range->sections, sibling) {
+		unsigned long first = section->first_frame;
+
+		if (frame >= first && frame < first + section->total * HZ_FRAMES)
+			return &section->pages[(frame - first) / HZ_FRAMES];
+	}
+	return NULL;
+}
+
+/*
+ * Under the pool's lock. -EBUSY, and nothing changed, while a page of it is in use. *retired is
+ * how many of its pages have a memory error: such memory must not be given to anybody.
+ */
+int hz_pool_remove_range(struct hz_range *range, unsigned long *retired)
 {
 	int error = close_sections(range);
 
@@ -537,6 +612,8 @@ int hz_pool_remove_range(struct hz_range *range)
 		return error;
 	list_del(&range->list);
 	unmap_range(range);
+	/* No more of them are found now. */
+	*retired = hz_range_retired(range);
 	free_sections(range);
 	kfree(range);
 	return 0;

@@ -10,6 +10,7 @@
 #include <linux/sysfs.h>
 #include "compress.h"
 #include "hotplug.h"
+#include "limits.h"
 #include "lru.h"
 #include "stats.h"
 
@@ -23,6 +24,7 @@ enum node_value {
 	NODE_TOTAL,
 	NODE_FREE,
 	NODE_PINNED,
+	NODE_RETIRED,
 	NODE_SECTIONS,
 	NODE_DAEMON_CPU_NS,
 };
@@ -61,6 +63,9 @@ static ssize_t show_node(struct kobject *kobject,
 	case NODE_PINNED:
 		value = atomic_long_read(&node->pinned);
 		break;
+	case NODE_RETIRED:
+		value = atomic_long_read(&node->retired);
+		break;
 	case NODE_SECTIONS:
 		value = count_sections(node);
 		break;
@@ -80,6 +85,7 @@ static ssize_t show_node(struct kobject *kobject,
 NODE_FILE(total, NODE_TOTAL);
 NODE_FILE(free, NODE_FREE);
 NODE_FILE(pinned, NODE_PINNED);
+NODE_FILE(retired, NODE_RETIRED);
 NODE_FILE(sections, NODE_SECTIONS);
 NODE_FILE(daemon_cpu_ns, NODE_DAEMON_CPU_NS);
 
@@ -87,6 +93,7 @@ static struct attribute *node_attrs[] = {
 	&node_total.attribute.attr,
 	&node_free.attribute.attr,
 	&node_pinned.attribute.attr,
+	&node_retired.attribute.attr,
 	&node_sections.attribute.attr,
 	&node_daemon_cpu_ns.attribute.attr,
 	NULL
@@ -134,6 +141,7 @@ enum mount_value {
 	MOUNT_ZERO,
 	MOUNT_COMPRESSED,
 	MOUNT_CORRUPT,
+	MOUNT_POISONED,
 	MOUNT_ACTIVE,
 	MOUNT_INACTIVE,
 	MOUNT_INCOMPRESSIBLE,
@@ -142,13 +150,19 @@ enum mount_value {
 	MOUNT_EVENTS,	/* and what follows, one for each event */
 };
 
+/* As sysfs says it: 0 is no limit. */
+static long long limit_shown(u64 limit)
+{
+	return limit == HZ_UNLIMITED ? 0 : limit;
+}
+
 static long long mount_value(struct hz_mount *mount, int value)
 {
 	const struct hz_settings *settings = &mount->settings;
 
 	switch (value) {
 	case MOUNT_SIZE:
-		return settings->size;
+		return limit_shown(hz_limit_pages(mount));
 	case MOUNT_WATERMARK:
 		return settings->watermark;
 	case MOUNT_PERIOD:
@@ -158,7 +172,7 @@ static long long mount_value(struct hz_mount *mount, int value)
 	case MOUNT_READAHEAD:
 		return settings->readahead;
 	case MOUNT_COMPRESSED_LIMIT:
-		return settings->compressed_limit;
+		return limit_shown(hz_limit_compressed(mount));
 	case MOUNT_RESIDENT:
 		return atomic_long_read(&mount->states[HZ_RESIDENT]);
 	case MOUNT_ZERO:
@@ -167,6 +181,8 @@ static long long mount_value(struct hz_mount *mount, int value)
 		return atomic_long_read(&mount->states[HZ_COMPRESSED]);
 	case MOUNT_CORRUPT:
 		return atomic_long_read(&mount->states[HZ_CORRUPT]);
+	case MOUNT_POISONED:
+		return atomic_long_read(&mount->states[HZ_POISONED]);
 	case MOUNT_ACTIVE:
 		return hz_lru_sum(mount, HZ_ACTIVE);
 	case MOUNT_INACTIVE:
@@ -222,6 +238,7 @@ MOUNT_FILE(resident, MOUNT_RESIDENT);
 MOUNT_FILE(zero, MOUNT_ZERO);
 MOUNT_FILE(compressed, MOUNT_COMPRESSED);
 MOUNT_FILE(corrupt, MOUNT_CORRUPT);
+MOUNT_FILE(poisoned, MOUNT_POISONED);
 MOUNT_FILE(active, MOUNT_ACTIVE);
 MOUNT_FILE(inactive, MOUNT_INACTIVE);
 MOUNT_FILE(incompressible, MOUNT_INCOMPRESSIBLE);
@@ -255,6 +272,7 @@ static struct attribute *mount_attrs[] = {
 	&mount_zero.attribute.attr,
 	&mount_compressed.attribute.attr,
 	&mount_corrupt.attribute.attr,
+	&mount_poisoned.attribute.attr,
 	&mount_active.attribute.attr,
 	&mount_inactive.attribute.attr,
 	&mount_incompressible.attribute.attr,

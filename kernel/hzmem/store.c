@@ -6,7 +6,7 @@
 
 void hz_store_init(struct hz_store *store)
 {
-	xa_init(&store->entries);
+	xa_init_flags(&store->entries, XA_FLAGS_ACCOUNT);
 }
 
 /*

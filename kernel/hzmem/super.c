@@ -8,6 +8,7 @@
 #include <linux/slab.h>
 #include "daemon.h"
 #include "inode.h"
+#include "limits.h"
 #include "lru.h"
 #include "options.h"
 #include "readahead.h"
@@ -132,11 +133,35 @@ static void apply_to_root(struct super_block *sb,
 	inode_unlock(root);
 }
 
+/* What does not compress with one algorithm may with another. */
+static void retry_incompressible(struct hz_mount *mount)
+{
+	struct hz_entry *entry;
+	unsigned long count;
+	int list;
+	int node;
+
+	for (node = 0; node < nr_node_ids; node++) {
+		for (list = 0; list < HZ_LISTS; list++) {
+			count = READ_ONCE(mount->lrus[node].counts[list]);
+			while (count--) {
+				entry = hz_lru_rotate(&mount->lrus[node], list);
+				if (!entry)
+					break;
+				hz_entry_retry(entry);
+				hz_entry_put(entry);
+				cond_resched();
+			}
+		}
+	}
+}
+
 static int reconfigure(struct fs_context *context)
 {
 	struct super_block *sb = context->root->d_sb;
 	struct hz_mount *mount = hz_mount_of(sb);
 	struct hz_options *options = context->fs_private;
+	bool other_algorithm;
 	unsigned long size;
 	int error;
 
@@ -150,7 +175,11 @@ static int reconfigure(struct fs_context *context)
 		return invalf(context,
 			      "hzmem: size: %lu pages are in use, which is more",
 			      atomic_long_read(&mount->used));
+	other_algorithm = options->settings.algorithm !=
+			  mount->settings.algorithm;
 	mount->settings = options->settings;
+	if (other_algorithm)
+		retry_incompressible(mount);
 	if (hz_options_root_given(options))
 		apply_to_root(sb, &mount->settings);
 	hz_daemons_wake();
@@ -215,16 +244,16 @@ static void kill_super(struct super_block *sb)
 int hz_statfs(struct dentry *dentry, struct kstatfs *out)
 {
 	struct hz_mount *mount = hz_mount_of(dentry->d_sb);
-	unsigned long size = READ_ONCE(mount->settings.size);
+	unsigned long limit = hz_limit_pages(mount);
 	unsigned long used = atomic_long_read(&mount->used);
 
 	out->f_type = HUGETLBFS_MAGIC;
 	out->f_bsize = HZ_SIZE;
 	out->f_namelen = NAME_MAX;
 	out->f_fsid = u64_to_fsid(huge_encode_dev(dentry->d_sb->s_dev));
-	if (size) {
-		out->f_blocks = size;
-		out->f_bfree = size - min(size, used);
+	if (limit != HZ_UNLIMITED) {
+		out->f_blocks = limit;
+		out->f_bfree = limit - min(limit, used);
 	} else {
 		out->f_blocks = hz_pool_total(mount->settings.node);
 		out->f_bfree = hz_pool_free(mount->settings.node);

@@ -12,11 +12,13 @@ static void *allocate(size_t size)
 
 int hz_work_prepare(struct hz_work *work, int algorithm)
 {
+	if (!work->in)
+		work->in = allocate(PMD_SIZE);
 	if (!work->out)
 		work->out = allocate(HZ_OUT_SIZE);
 	if (!work->memory[algorithm])
 		work->memory[algorithm] = allocate(hz_memory_size(algorithm));
-	return work->out && work->memory[algorithm] ? 0 : -ENOMEM;
+	return work->in && work->out && work->memory[algorithm] ? 0 : -ENOMEM;
 }
 
 void hz_work_free(struct hz_work *work)
@@ -26,4 +28,5 @@ void hz_work_free(struct hz_work *work)
 	for (algorithm = 0; algorithm < HZ_ALGORITHMS; algorithm++)
 		vfree(work->memory[algorithm]);
 	vfree(work->out);
+	vfree(work->in);
 }

@@ -6,6 +6,7 @@
 #include "compress.h"
 
 struct hz_work {
+	void *in;			/* a page's content */
 	void *out;			/* HZ_OUT_SIZE bytes */
 	void *memory[HZ_ALGORITHMS];	/* the algorithm's own */
 };

@@ -6,7 +6,8 @@
  * Every request is one ioctl with one fixed-size structure.
  *
  *  - Every call needs CAP_SYS_ADMIN in the initial user namespace at the time
- *    of the call, whoever opened the device (EPERM).
+ *    of the call, whoever opened the device (EPERM); a call about a process other
+ *    than the caller CAP_SYS_PTRACE in the user namespace of its memory as well.
  *  - The member size is the size of the structure and is checked against the
  *    one that the module was built with (EINVAL). A changed structure gets a
  *    new size, so a new request number, and a new MEGA_INTERFACE_VERSION.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /* From a pidfd to the memory of the process that it names. */
 
+#include <linux/capability.h>
 #include <linux/err.h>
 #include <linux/file.h>
 #include <linux/fs.h>
@@ -24,6 +25,16 @@ static bool is_pidfd(const struct file *file)
 	       !strcmp(super->s_type->name, "pidfs");
 }
 
+/*
+ * ptrace_may_access() is not exported, nor what asks the security modules. So this
+ * asks for what lets a caller look into any process of the target's user
+ * namespace, and grants nothing for having the target's user.
+ */
+static bool may_look_into(const struct mm_struct *mm)
+{
+	return mm == current->mm || ns_capable(mm->user_ns, CAP_SYS_PTRACE);
+}
+
 struct mm_struct *mega_mm_of_pidfd(int pidfd)
 {
 	struct task_struct *task;
@@ -44,5 +55,12 @@ struct mm_struct *mega_mm_of_pidfd(int pidfd)
 
 	mm = get_task_mm(task);
 	put_task_struct(task);
-	return mm ?: ERR_PTR(-ESRCH);
+	if (!mm)
+		return ERR_PTR(-ESRCH);
+	if (!may_look_into(mm)) {
+		/* Never tear down an exiting process's memory on our caller's time. */
+		mmput_async(mm);
+		return ERR_PTR(-EPERM);
+	}
+	return mm;
 }

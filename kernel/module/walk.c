@@ -14,12 +14,14 @@
  *    the exception; hugetlb VMAs are not walked.
  *
  * 2. A PTE table can go under us: khugepaged and MADV_COLLAPSE replace one by a
- *    huge page, for file mappings without our mmap lock. They change the PMD
- *    entry while holding the table's lock and free the table after an RCU grace
- *    period (pte_free_defer()). So: rcu_read_lock(), read the PMD entry, take
- *    the lock of the table that it names, and look whether the entry is still
- *    the same. If so, nobody can take the table away until we unlock. This is
- *    what __pte_offset_map_lock() does.
+ *    huge page, for file mappings, shared memory among them, without our mmap
+ *    lock. They change the PMD entry while holding the table's lock and free the
+ *    table after an RCU grace period (pte_free_defer()). So: rcu_read_lock(),
+ *    and only then read the PMD entry, because a table that was named by it
+ *    before may be somebody else's page by now; see that it names a table, take
+ *    that table's lock, and look whether the entry is still the same. If so,
+ *    nobody can take the table away until we unlock. This is what
+ *    __pte_offset_map_lock() does.
  *
  * 3. A PMD or PUD leaf appears, changes and goes under pmd_lock() or, for a PUD,
  *    pud_lock(); it is read again under that lock. A PUD leaf of anonymous memory
@@ -149,33 +151,52 @@ static void read_word(struct mega_walk *walk, pte_t *table, unsigned int first,
 		walk->cleared += hweight_long(accessed);
 }
 
-/* False when the entry is not a PTE table any more. See 2. above. */
-static bool read_table(struct mega_walk *walk, pmd_t *entry, pmd_t pmd,
-		       struct part part)
-{
-	unsigned int index;
-	unsigned int next;
-	pte_t *table;
-	spinlock_t *lock; /* the table's own */
+/* What an entry of a table above the PTE level leads to. */
+enum step { STEP_NOTHING, STEP_TABLE, STEP_LEAF };
 
-	rcu_read_lock();
-	lock = pte_lockptr(walk->mm, &pmd);
+static enum step step_of_pmd(pmd_t pmd)
+{
+	/* Not present: a migration entry, or swap. */
+	if (pmd_none(pmd) || !pmd_present(pmd))
+		return STEP_NOTHING;
+	if (pmd_leaf(pmd))
+		return STEP_LEAF;
+	return pmd_bad(pmd) ? STEP_NOTHING : STEP_TABLE;
+}
+
+/* Reads the table that pmd names if entry names it still, in an RCU read side section. */
+static bool read_if_same(struct mega_walk *walk, pmd_t *entry, pmd_t pmd,
+			 struct part part)
+{
+	spinlock_t *lock = pte_lockptr(walk->mm, &pmd); /* the table's own */
+	pte_t *table = (pte_t *)pmd_page_vaddr(pmd);
+	unsigned int index = part.first;
+	unsigned int next;
+	bool same;
+
 	spin_lock(lock);
-	if (!pmd_same(pmd, pmdp_get_lockless(entry))) {
-		spin_unlock(lock);
-		rcu_read_unlock();
-		return false;
-	}
-	table = (pte_t *)pmd_page_vaddr(pmd);
-	for (index = part.first; index < part.end; index = next) {
+	same = pmd_same(pmd, pmdp_get_lockless(entry));
+	for (; same && index < part.end; index = next) {
 		next = min(ALIGN(index + 1, BITS_PER_LONG), part.end);
 		read_word(walk, table, index, next);
 	}
 	spin_unlock(lock);
-	rcu_read_unlock();
+	return same;
+}
 
-	walk->tables++;
-	return true;
+/* False when the entry is not a PTE table any more, or another one. See 2. above. */
+static bool read_table(struct mega_walk *walk, pmd_t *entry, struct part part)
+{
+	bool done = false;
+	pmd_t pmd;
+
+	rcu_read_lock();
+	pmd = pmdp_get_lockless(entry);
+	if (step_of_pmd(pmd) == STEP_TABLE)
+		done = read_if_same(walk, entry, pmd, part);
+	rcu_read_unlock();
+	walk->tables += done;
+	return done;
 }
 
 /* ---- Huge and giant pages ---------------------------------------------- */
@@ -280,9 +301,6 @@ static bool read_pud(struct mega_walk *walk, pud_t *entry,
 
 /* ---- The way down ------------------------------------------------------ */
 
-/* What a table entry above the PMD level leads to. */
-enum step { STEP_NOTHING, STEP_TABLE, STEP_LEAF };
-
 /*
  * Finds the PUD entry of address. NULL when nothing is mapped there; *next is
  * then where the empty entry ends.
@@ -305,7 +323,7 @@ static pud_t *find_pud(struct mm_struct *mm, unsigned long address,
 	return pud_offset(p4d, address);
 }
 
-static enum step step_of(pud_t pud)
+static enum step step_of_pud(pud_t pud)
 {
 	/* First: while a leaf is being split it is not present for a moment. */
 	if (pud_leaf(pud))
@@ -319,19 +337,21 @@ static enum step step_of(pud_t pud)
 static void read_entries(struct mega_walk *walk, struct vm_area_struct *vma,
 			 pmd_t *entry, struct part part)
 {
-	bool stable;
+	bool done = false;
 
-	do {
-		pmd_t pmd = pmdp_get_lockless(entry);
-
-		/* Nothing, or a migration entry, or swap. */
-		if (pmd_none(pmd) || !pmd_present(pmd))
+	while (!done) {
+		/* Which way to go, no more: whoever goes it looks again, safely. */
+		switch (step_of_pmd(pmdp_get_lockless(entry))) {
+		case STEP_NOTHING:
 			return;
-		if (!pmd_leaf(pmd) && pmd_bad(pmd))
-			return;
-		stable = pmd_leaf(pmd) ? read_pmd(walk, vma, entry, part) :
-					 read_table(walk, entry, pmd, part);
-	} while (!stable);
+		case STEP_TABLE:
+			done = read_table(walk, entry, part);
+			break;
+		case STEP_LEAF:
+			done = read_pmd(walk, vma, entry, part);
+			break;
+		}
+	}
 }
 
 /*
@@ -348,7 +368,7 @@ static unsigned long read_part(struct mega_walk *walk,
 	while (entry) {
 		pud_t pud = pudp_get(entry);
 
-		switch (step_of(pud)) {
+		switch (step_of_pud(pud)) {
 		case STEP_NOTHING:
 			return ALIGN_DOWN(address, PUD_SIZE) + PUD_SIZE;
 		case STEP_TABLE:

@@ -3,10 +3,12 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/capability.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include "device.h"
@@ -318,6 +320,42 @@ static void other_calls(void)
 	tap_ok(mmap(NULL, PAGE, PROT_READ, MAP_SHARED, device, 0) == MAP_FAILED, "nor mapped");
 }
 
+/* Takes CAP_SYS_PTRACE from this process, and leaves it CAP_SYS_ADMIN. */
+static bool drop_ptrace(void)
+{
+	struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
+	struct __user_cap_data_struct sets[2];
+
+	if (syscall(SYS_capget, &header, sets))
+		return false;
+	sets[0].effective &= ~(1U << CAP_SYS_PTRACE);
+	return !syscall(SYS_capset, &header, sets) && sets[0].effective & 1U << CAP_SYS_ADMIN;
+}
+
+/* CAP_SYS_ADMIN alone opens the device; whose memory may be looked into is another question. */
+static void without_ptrace(void)
+{
+	pid_t child = fork();
+	int status;
+
+	if (!child) {
+		struct mega_scan_task task = good_scan_task();
+		int refused;
+
+		if (!drop_ptrace())
+			_exit(255);
+		refused = ioctl(device, MEGA_IOC_SCAN_TASK, &task) && errno == EPERM;
+		task = good_scan_task();
+		task.pidfd = pidfd_of(getpid());
+		_exit((refused ? 0 : 1) | (ioctl(device, MEGA_IOC_SCAN_TASK, &task) ? 2 : 0));
+	}
+	waitpid(child, &status, 0);
+	tap_ok(WIFEXITED(status) && WEXITSTATUS(status) == 0,
+	       "without CAP_SYS_PTRACE: EPERM for another process's memory, and one's own can be scanned");
+	if (WEXITSTATUS(status))
+		tap_note("exit status %d", WEXITSTATUS(status));
+}
+
 /* The exit status of a child without privilege says what it was refused. */
 static void unprivileged(void)
 {
@@ -373,6 +411,7 @@ int main(void)
 	demote();
 	free_zero();
 	other_calls();
+	without_ptrace();
 	unprivileged();
 	return tap_end();
 }

@@ -4,7 +4,9 @@
  * (or MEGA_FUZZ_SECONDS, or 60), at the same time as
  *
  *   victims    processes that map, touch, collapse, page out, fork and exit, and
- *              look whether their memory is what they wrote
+ *              look whether their memory is what they wrote; and processes whose
+ *              shared memory another one collapses, punches, truncates and extends,
+ *              which takes page tables away from under them
  *   swap       to zram, where the kernel has it
  *   reloading  of the module
  *   a witness  sparse memory that is moved about all the time and must not change
@@ -47,6 +49,7 @@ struct board {
 	unsigned long errors[REQUESTS];	/* and that failed */
 	unsigned long done;		/* compactions that ended so */
 	unsigned long lives;		/* of victims */
+	unsigned long collapses;	/* of memory that a victim shares */
 	unsigned long reloads;
 	unsigned long wrong;		/* pages that were not as written */
 	unsigned long strange;		/* errors that must not be */
@@ -135,6 +138,105 @@ static void live(void)
 			add(&board->wrong);
 }
 
+/* Shared memory: what is kept, which is always right, and above it what comes and goes. */
+struct shared {
+	int file;
+	size_t kept;		/* pages */
+	size_t pages;
+	char *memory;
+	uint64_t seed;
+};
+
+static bool kept_right(const struct shared *shared)
+{
+	bool right = true;
+
+	for (size_t i = 0; i < shared->kept; i++)
+		right &= page_right(shared->memory + i * PAGE, shared->seed);
+	return right;
+}
+
+/* A huge page in place of the tables of all who map it, who are not asked. */
+static void collapse_shared(const struct shared *shared)
+{
+	size_t region = below(shared->pages / 512);
+
+	if (!madvise(shared->memory + region * HUGE, HUGE, MADV_COLLAPSE))
+		add(&board->collapses);
+}
+
+/* The other process: all that changes the file, and with it the victim's tables, is done here. */
+static void disturb(const struct shared *shared)
+{
+	size_t loose = shared->pages - shared->kept;
+	size_t at;
+
+	while (!board->stop && getppid() != 1) {
+		at = shared->kept + below(loose);
+		switch (below(6)) {
+		case 0:
+			/* A hole in a huge page has it split, or mapped by tables again. */
+			fallocate(shared->file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, at * PAGE, PAGE);
+			break;
+		case 1:
+			if (ftruncate(shared->file, at * PAGE) || ftruncate(shared->file, shared->pages * PAGE))
+				add(&board->strange);
+			break;
+		case 2:
+			/* Written by address: nothing is cut off meanwhile, as nobody else does that. */
+			memset(shared->memory + at * PAGE, 1, PAGE);
+			break;
+		default:
+			collapse_shared(shared);
+		}
+	}
+}
+
+/* One life of a process whose memory is changed from outside. It maps by tables what it can, and never touches what may be cut off. */
+static void live_shared(void)
+{
+	struct shared shared = { .kept = 512 + below(512), .seed = any() };
+	unsigned int acts = 20 + below(200);
+	pid_t other;
+
+	shared.pages = 512 * (3 + below(3));
+	shared.file = memfd_create("victim", MFD_CLOEXEC);
+	shared.memory = map_aligned(shared.pages * PAGE);
+	if (shared.file < 0 || ftruncate(shared.file, shared.pages * PAGE) ||
+	    mmap(shared.memory, shared.pages * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, shared.file, 0) == MAP_FAILED)
+		return;
+	for (size_t i = 0; i < shared.kept; i++)
+		page_fill(shared.memory + i * PAGE, shared.seed);
+	memset(shared.memory + shared.kept * PAGE, 2, (shared.pages - shared.kept) * PAGE);
+	other = fork();
+	if (!other) {
+		any();
+		disturb(&shared);
+		_exit(0);
+	}
+	while (acts-- && !board->stop) {
+		switch (below(4)) {
+		case 0:
+			/* Its own tables are dropped, as when it has not touched it of late. */
+			madvise(shared.memory, shared.pages * PAGE, MADV_DONTNEED);
+			break;
+		case 1:
+			if (!kept_right(&shared))
+				add(&board->wrong);
+			break;
+		default:
+			/* Not by touching it: what is cut off is an error here, not a signal. */
+			madvise(shared.memory, shared.pages * PAGE, MADV_POPULATE_READ);
+		}
+	}
+	if (other > 0) {
+		kill(other, SIGKILL);
+		waitpid(other, NULL, 0);
+	}
+	if (!kept_right(&shared))
+		add(&board->wrong);
+}
+
 /* Keeps one victim alive: a new one when it has ended, or is killed early. */
 static void keep_victim(int slot)
 {
@@ -147,7 +249,10 @@ static void keep_victim(int slot)
 		}
 		if (!child) {
 			random_state = any() ^ getpid();
-			live();
+			if (slot % 2)
+				live_shared();
+			else
+				live();
 			_exit(0);
 		}
 		board->victims[slot] = child;
@@ -497,7 +602,7 @@ static void victim(void)
 
 static bool every_request_succeeded(void)
 {
-	return board->calls[1] && board->calls[2] && board->calls[3] && board->done &&
+	return board->calls[1] && board->calls[2] && board->calls[3] && board->done && board->collapses &&
 	       (!board->giant || (board->calls[4] && board->calls[5])) &&
 	       (!board->free_zero || board->calls[6]);
 }
@@ -541,7 +646,7 @@ int main(int argc, char **argv)
 	tap_equal(ended, count, "every process of the fuzzer ends by itself");
 	tap_equal(board->wrong, 0, "no byte of any process changed");
 	tap_equal(board->strange, 0, "no error but those documented");
-	tap_ok(every_request_succeeded(), "every request succeeded at times");
+	tap_ok(every_request_succeeded(), "every request succeeded at times, and shared memory was collapsed");
 	if (swaps)
 		swap_off();
 	else
@@ -552,6 +657,7 @@ int main(int argc, char **argv)
 		 board->calls[1], board->errors[1], board->calls[2], board->errors[2],
 		 board->calls[3], board->errors[3], board->done, board->calls[4], board->errors[4],
 		 board->calls[5], board->errors[5], board->calls[6], board->errors[6], board->errors[0]);
-	tap_note("%lu lives of victims, %lu reloads", board->lives, board->reloads);
+	tap_note("%lu lives of victims, %lu collapses of shared memory, %lu reloads", board->lives, board->collapses,
+		 board->reloads);
 	return tap_end();
 }

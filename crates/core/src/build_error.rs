@@ -1,5 +1,6 @@
 //! Why a policy could not be built, of either kind, and the checks that find it out.
 
+use crate::nearest;
 use crate::parameters::{ParameterInfo, Parameters};
 
 /// Why a policy could not be built.
@@ -99,16 +100,4 @@ fn check_parameter(
             value,
         })
     }
-}
-
-/// The name most like `name`, if any needs at most half its letters changed.
-pub(crate) fn nearest(
-    name: &str,
-    names: impl Iterator<Item = &'static str>,
-) -> Option<&'static str> {
-    names
-        .map(|candidate| (strsim::levenshtein(name, candidate), candidate))
-        .min()
-        .filter(|(distance, candidate)| *distance <= candidate.len() / 2)
-        .map(|(_, candidate)| candidate)
 }

@@ -8,10 +8,12 @@
 
 pub mod action;
 mod build_error;
+pub mod bytes;
 pub mod compaction;
 pub mod engine;
 pub mod failures;
 pub mod machine;
+mod nearest;
 pub mod observation;
 pub mod page;
 mod parameters;
@@ -23,6 +25,7 @@ mod sorted;
 pub use action::{Action, ActionKind, Cause, Outcome};
 pub use failures::FailureMemory;
 pub use machine::Machine;
+pub use nearest::nearest;
 pub use observation::{
     CgroupMemory, MemoryObservation, NodeMemory, Observation, ProcessObservation,
     RegionObservation, RegionRef,

@@ -31,6 +31,6 @@ pub trait Machine {
 
     /// Performs `actions` in order, verifies each by looking again, and reports one outcome for each,
     /// in the same order. Actions of one process on neighbouring regions may share one system call.
-    /// Holds no target's mmap lock longer than the machine's lock bound.
+    /// Holds no target's mmap lock longer than the machine's lock bound, as far as what it does can be cut.
     fn act(&mut self, actions: &[Action]) -> Vec<Outcome>;
 }

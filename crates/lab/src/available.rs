@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use mega_linux::memory::meminfo_bytes;
+use mega_linux::observe::memory::meminfo_bytes;
 
 use crate::error::Error;
 

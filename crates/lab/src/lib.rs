@@ -5,7 +5,6 @@
 //! that need `unsafe` are in [`mapping`].
 
 pub mod available;
-pub mod bytes;
 mod columns;
 pub mod demo;
 pub mod error;
@@ -15,6 +14,7 @@ mod interrupt;
 pub mod live;
 pub mod mapping;
 mod markup;
+mod programs;
 pub mod random;
 pub mod resident;
 pub mod statistics;

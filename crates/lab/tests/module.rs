@@ -19,10 +19,10 @@ use mega_core::policy::Parameters;
 use mega_core::{RegionObservation, compaction::Target};
 use mega_lab::mapping::{Area, HUGE_PAGE, PAGE, WORDS_PER_PAGE};
 use mega_linux::kernel::{Kernel, LiveKernel, ReadOnly};
-use mega_linux::physical::device::{Device, LiveDevice};
-use mega_linux::physical::{PhysicalMemory, Source, interface};
+use mega_linux::module::{Device, interface};
+use mega_linux::observe::tracker::{self, TrackerKind};
+use mega_linux::physical::{PhysicalMemory, Source};
 use mega_linux::process;
-use mega_linux::tracker::{self, TrackerKind};
 
 /// Base pages, every `keep`th page of which is touched and holds its own number.
 struct Subject {
@@ -235,7 +235,7 @@ fn hot_blocks_are_known_as_hot_and_cold_ones_as_cold() {
 #[ignore = "needs the kernel module: kernel/vm/module-live"]
 fn the_modules_counts_are_those_of_the_page_flags() {
     let _subject = Subject::new(64 * HUGE_PAGE, 3);
-    let mut device = LiveDevice::open(&LiveKernel).unwrap();
+    let device = Device::open(Arc::new(LiveKernel)).unwrap();
     assert_eq!(device.info().version, interface::VERSION);
     let by_module = blocks(&memory(LiveKernel).observe_physical().unwrap());
     let flags = mega_linux::physical::page_flags::PageFlags::open(&LiveKernel).unwrap();

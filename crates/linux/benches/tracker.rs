@@ -13,7 +13,7 @@ use std::time::Instant;
 
 use mega_core::ProcessId;
 use mega_linux::kernel::{Kernel, LiveKernel, ProcessHandle};
-use mega_linux::tracker::{BpfTracker, MappedTracker, Target, Tracker};
+use mega_linux::observe::tracker::{BpfTracker, MappedTracker, Target, Tracker};
 
 const REGION: usize = 2 << 20;
 const PAGE: usize = 4 << 10;

@@ -1,10 +1,11 @@
-//! What can go wrong, in one line each: what was attempted, on what, why it failed, what to do.
+//! What can go wrong. Each error says in one line what was attempted, on what, why it failed and what to do.
 
 use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use crate::tracker::TrackError;
+use crate::module::interface;
+use crate::observe::tracker::TrackError;
 
 /// Why something could not be done at all. What came of a single promotion or demotion is a
 /// [`mega_core::Outcome`] instead.
@@ -68,6 +69,15 @@ pub enum Error {
         /// How to get it.
         remedy: String,
     },
+    /// The kernel module is loaded and speaks another version of its interface.
+    #[error(
+        "{}: build the module that belongs to this program (`make -C kernel/module`), unload the other (`rmmod mega`) and load it (`insmod kernel/module/mega.ko`)",
+        other_module(*theirs)
+    )]
+    OtherModule {
+        /// The version that it speaks, where it can be told.
+        theirs: Option<u32>,
+    },
     /// The kernel, or the file system, refused.
     #[error("cannot {attempt}: {source}")]
     Io {
@@ -114,7 +124,9 @@ impl Error {
     #[must_use]
     pub fn exit_kind(&self) -> ExitKind {
         match self {
-            Error::Missing { .. } | Error::NotPermitted { .. } => ExitKind::Missing,
+            Error::Missing { .. } | Error::NotPermitted { .. } | Error::OtherModule { .. } => {
+                ExitKind::Missing
+            }
             _ => ExitKind::Failed,
         }
     }
@@ -133,6 +145,18 @@ impl Error {
             _ => Error::io("read", path)(source),
         }
     }
+}
+
+/// Says that the module speaks another version, and not what to do.
+pub(crate) fn other_module(theirs: Option<u32>) -> String {
+    let theirs = theirs.map_or_else(
+        || "another version".to_owned(),
+        |version| format!("version {version}"),
+    );
+    let ours = interface::VERSION;
+    format!(
+        "mega.ko is loaded, but it speaks {theirs} of its interface, and this program speaks version {ours}"
+    )
 }
 
 impl From<TrackError> for Error {

@@ -3,11 +3,12 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::Error;
+use crate::act::giant::GiantPages;
 use crate::doctor::{self, Examination};
-use crate::giant::GiantPages;
 use crate::kernel::{Kernel, LiveKernel, ReadOnly};
-use crate::tracker::{Tracker, TrackerKind};
-use crate::tracker_choice;
+use crate::observe::tracker::{Tracker, TrackerKind};
+use crate::observe::tracker_choice;
+use crate::process::Table;
 
 /// How a [`Host`] is opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -29,6 +30,8 @@ pub struct Host {
     shmem_device: Option<(u32, u32)>,
     /// Where the kernel has giant pages and the module is there to make them.
     giant_pages: Option<Mutex<GiantPages>>,
+    processes: Mutex<Table>,
+    other_module: Option<Error>,
 }
 
 impl Host {
@@ -55,14 +58,17 @@ impl Host {
         wanted: Option<TrackerKind>,
     ) -> Result<Self, Error> {
         let choice = tracker_choice::choose(&kernel, wanted);
-        let examination = doctor::examine_with(kernel.as_ref(), &choice);
+        let examination = doctor::examine_with(&kernel, &choice);
         examination.require()?;
-        let giant_pages = GiantPages::open(kernel.as_ref()).ok();
-        let host = Self::with_tracker(kernel, examination, choice.tracker?);
-        Ok(match giant_pages {
-            Some(giant_pages) => host.with_giant_pages(giant_pages),
-            None => host,
-        })
+        let giant_pages = GiantPages::open(Arc::clone(&kernel));
+        let mut host = Self::with_tracker(kernel, examination, choice.tracker?);
+        match giant_pages {
+            Ok(giant_pages) => host = host.with_giant_pages(giant_pages),
+            Err(other @ Error::OtherModule { .. }) => host.other_module = Some(other),
+            // Neither the module nor giant pages are required.
+            Err(_) => {}
+        }
+        Ok(host)
     }
 
     /// Puts a host together from its parts.
@@ -81,6 +87,8 @@ impl Host {
             clears_itself: tracker.clears_itself(),
             tracker: Mutex::new(tracker),
             giant_pages: None,
+            processes: Mutex::default(),
+            other_module: None,
         }
     }
 
@@ -139,6 +147,22 @@ impl Host {
         // It holds an open device and no state.
         let giant_pages = self.giant_pages.as_ref()?;
         Some(giant_pages.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// The table of processes, one user at a time. Who selects processes refreshes it; a machine asks it whether a
+    /// target ran.
+    pub fn processes(&self) -> MutexGuard<'_, Table> {
+        // A refresh that a panic elsewhere cut leaves processes out, which the next one finds.
+        self.processes
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// [`Error::OtherModule`], where a module is loaded that speaks another version: it is not used, and whoever loaded
+    /// it should hear of it.
+    #[must_use]
+    pub fn other_module(&self) -> Option<&Error> {
+        self.other_module.as_ref()
     }
 
     /// Whether nothing is ever changed.

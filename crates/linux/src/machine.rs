@@ -10,9 +10,15 @@ use mega_core::{
     RegionObservation, RegionRef, Span,
 };
 
-use crate::target::Target;
-use crate::zero_filled::ZeroCounter;
-use crate::{Error, Host, actor, eligible, memory};
+use crate::act::perform;
+use crate::observe::memory;
+use crate::observe::zero_filled::ZeroCounter;
+use crate::process::eligible;
+use crate::process::not_eligible::NotEligible;
+use crate::process::sharing::{SharedRange, Sharing};
+use crate::process::statm;
+use crate::process::target::{Held, Target};
+use crate::{Error, Host};
 
 /// How a [`LinuxMachine`] treats its targets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,6 +46,7 @@ pub struct LinuxMachine {
     departed: Vec<ProcessId>,
     refused: Vec<(ProcessId, Error)>,
     last_observation: Option<Duration>,
+    sharing: Sharing,
     zero_counter: ZeroCounter,
 }
 
@@ -55,6 +62,7 @@ impl LinuxMachine {
             departed: Vec::new(),
             refused: Vec::new(),
             last_observation: None,
+            sharing: Sharing::default(),
             zero_counter: ZeroCounter::default(),
         }
     }
@@ -95,8 +103,7 @@ impl LinuxMachine {
         std::mem::take(&mut self.departed)
     }
 
-    /// The targets that could not be observed though they run, and why, since this was last called. They remain
-    /// targets.
+    /// The targets that the latest observation could not see though they run, and why. They remain targets.
     pub fn take_refused(&mut self) -> Vec<(ProcessId, Error)> {
         std::mem::take(&mut self.refused)
     }
@@ -106,6 +113,23 @@ impl LinuxMachine {
     pub fn longest_hold(&self) -> Duration {
         let holds = self.targets.values().map(|target| target.longest_hold);
         holds.max().unwrap_or_default()
+    }
+
+    /// The memory of a process that huge pages would be of use in and cannot map, as it was observed last.
+    #[must_use]
+    pub fn not_eligible(&self, process: ProcessId) -> &[NotEligible] {
+        self.targets
+            .get(&process)
+            .map_or(&[], |target| &target.not_eligible)
+    }
+
+    /// The same of every target that has such memory.
+    pub fn all_not_eligible(&self) -> impl Iterator<Item = (ProcessId, &[NotEligible])> {
+        let some = self
+            .targets
+            .values()
+            .filter(|target| !target.not_eligible.is_empty());
+        some.map(|target| (target.process, target.not_eligible.as_slice()))
     }
 
     /// The eligible regions of a process, in address order: those in `range`, or all.
@@ -152,7 +176,7 @@ impl LinuxMachine {
         process: ProcessId,
         range: Option<Range<u64>>,
     ) -> Result<Vec<Range<u64>>, Error> {
-        let target = Target::open(&self.host, process)?;
+        let target = Target::refreshed(process, &self.host)?;
         match range {
             None => Ok(target.ranges),
             Some(range) => {
@@ -177,17 +201,62 @@ impl LinuxMachine {
         }
     }
 
-    /// Observes one target. `None` where it is gone.
+    /// Finds out where a target may be acted on now. False where it is gone.
+    fn refresh_target(&mut self, process: ProcessId) -> Result<bool, Error> {
+        let activity = self.host.processes().activity(process);
+        let target = self
+            .targets
+            .entry(process)
+            .or_insert_with(|| Target::new(process));
+        match target.refresh(&self.host, activity) {
+            Ok(()) => Ok(true),
+            Err(Error::Gone { .. }) => {
+                self.targets.remove(&process);
+                Ok(false)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Leaves each part of shared memory to one of these targets, which have just been refreshed.
+    fn share_out(&mut self, present: &[ProcessId]) {
+        let mapped: BTreeMap<ProcessId, Vec<SharedRange>> = present
+            .iter()
+            .filter_map(|process| Some((*process, self.targets.get(process)?.shared())))
+            .filter(|(_, shared)| !shared.is_empty())
+            .map(|(process, shared)| (process, shared.to_vec()))
+            .collect();
+        let kernel = self.host.kernel().as_ref();
+        let resident = |process: ProcessId| {
+            statm::resident(kernel, process.pid).map_or(0, |resident| resident.shared)
+        };
+        let mut left = self.sharing.divide(&mapped, resident);
+        for (process, target) in &mut self.targets {
+            target.leave_alone(left.remove(process).unwrap_or_default());
+        }
+    }
+
+    /// Observes one target, which has just been refreshed. `None` where it is gone.
     fn observe_target(
         &mut self,
         process: ProcessId,
         interval: Duration,
     ) -> Result<Option<ProcessObservation>, Error> {
-        let known = match self.targets.remove(&process) {
-            Some(target) => target.refreshed(&self.host),
-            None => Target::open(&self.host, process),
+        let Some(target) = self.targets.remove(&process) else {
+            return Ok(None);
         };
-        let mut target = match known {
+        if let Some(regions) = target.at_rest() {
+            let accesses_known = target.accesses_known(&self.host);
+            self.targets.insert(process, target);
+            return Ok(Some(ProcessObservation {
+                process,
+                regions,
+                accesses_known,
+                node: None,
+                cgroup: None,
+            }));
+        }
+        let mut target = match target.hold(&self.host) {
             Ok(target) => target,
             Err(Error::Gone { .. }) => return Ok(None),
             Err(error) => return Err(error),
@@ -210,7 +279,8 @@ impl LinuxMachine {
         }
         let accesses_known = target.accesses_known(&self.host);
         target.clear(&self.host, &mut regions, interval, self.options.lock_bound);
-        self.targets.insert(process, target);
+        target.may_rest(&regions);
+        self.targets.insert(process, target.release());
         Ok(Some(ProcessObservation {
             process,
             regions,
@@ -220,17 +290,23 @@ impl LinuxMachine {
         }))
     }
 
-    /// The target of that name, opened where it was not observed before (an action by hand).
-    fn target(&mut self, process: ProcessId) -> Result<&mut Target, Error> {
-        match self.targets.entry(process) {
-            std::collections::btree_map::Entry::Occupied(entry) => Ok(entry.into_mut()),
-            std::collections::btree_map::Entry::Vacant(entry) => {
-                Ok(entry.insert(Target::open(&self.host, process)?))
-            }
-        }
+    /// Does something with a process while it is held, one that was not observed before too (an action by hand).
+    fn with_held<T>(
+        &mut self,
+        process: ProcessId,
+        work: impl FnOnce(&Host, &mut Held) -> T,
+    ) -> Result<T, Error> {
+        let known = match self.targets.remove(&process) {
+            Some(known) => known,
+            None => Target::refreshed(process, &self.host)?,
+        };
+        let mut held = known.hold(&self.host)?;
+        let done = work(&self.host, &mut held);
+        self.targets.insert(process, held.release());
+        Ok(done)
     }
 
-    /// Looks at regions without clearing anything.
+    /// Looks at regions without clearing anything: what was accessed is still there for the next observation.
     ///
     /// # Errors
     /// As [`LinuxMachine::eligible_regions`].
@@ -239,8 +315,7 @@ impl LinuxMachine {
         process: ProcessId,
         regions: &[Region],
     ) -> Result<Vec<RegionObservation>, Error> {
-        let host = Arc::clone(&self.host);
-        self.target(process)?.look(&host, regions)
+        self.with_held(process, |host, target| target.look(host, regions))?
     }
 }
 
@@ -267,53 +342,57 @@ impl Machine for LinuxMachine {
             giant_pages: self.host.has_giant_pages(),
             free_zero: self.host.can_free_zero(),
         };
-        let mut departed = Vec::new();
+        let mut departed = BTreeSet::new();
         let mut failures = Vec::new();
+        let mut present = Vec::with_capacity(self.wanted.len());
         for process in self.wanted.clone() {
+            match self.refresh_target(process) {
+                Ok(true) => present.push(process),
+                Ok(false) => departed.extend([process]),
+                Err(error) => failures.push((process, error)),
+            }
+        }
+        self.share_out(&present);
+        for process in present {
             match self.observe_target(process, observation.interval) {
                 Ok(Some(process)) => observation.processes.push(process),
-                Ok(None) => departed.push(process),
+                Ok(None) => departed.extend([process]),
                 Err(error) => failures.push((process, error)),
             }
         }
         self.wanted.retain(|process| !departed.contains(process));
-        self.departed.append(&mut departed);
+        self.departed.extend(departed);
         self.last_observation = Some(now);
-        // One process that may not be looked at is its own matter; all of them are the manager's.
-        if observation.processes.is_empty()
-            && failures.len() == self.wanted.len()
-            && let Some((_, error)) = failures.pop()
-        {
-            return Err(error);
-        }
-        self.refused.append(&mut failures);
+        // Of a step of which nobody took them, nobody wants to know any more.
+        self.refused = failures;
         Ok(observation)
     }
 
     fn count_zero_filled(&mut self, target: RegionRef) -> Option<u16> {
-        let host = Arc::clone(&self.host);
         let mut counter = std::mem::take(&mut self.zero_counter);
-        let counted = self
-            .target(target.process)
-            .ok()
-            .and_then(|known| known.count_zero_filled(&host, &mut counter, target.region));
+        let counted = self.with_held(target.process, |host, held| {
+            held.count_zero_filled(host, &mut counter, target.region)
+        });
         self.zero_counter = counter;
-        counted
+        counted.ok().flatten()
     }
 
     fn act(&mut self, actions: &[Action]) -> Vec<Outcome> {
         if self.host.is_dry_run() {
             return vec![Outcome::NotTried; actions.len()];
         }
-        let host = Arc::clone(&self.host);
         let bound = self.options.lock_bound;
         let mut outcomes = Vec::with_capacity(actions.len());
-        for run in actor::runs(actions) {
+        for run in perform::runs(actions) {
             let process = run[0].target.process;
-            match self.target(process) {
-                Ok(target) => outcomes.extend(actor::perform(&host, target, run, bound)),
+            let performed = self.with_held(process, |host, target| {
+                target.disturb();
+                perform::perform(host, target, run, bound)
+            });
+            match performed {
+                Ok(performed) => outcomes.extend(performed),
                 Err(error) => {
-                    let cause = actor::cause_of(&error);
+                    let cause = perform::cause_of(&error);
                     outcomes.extend(run.iter().map(|_| Outcome::Failed(cause)));
                 }
             }

@@ -18,9 +18,10 @@ use common::subject::Subject;
 use mega_core::{
     Action, ActionKind, Cause, Machine, Outcome, PageSize, ProcessId, Region, RegionRef,
 };
-use mega_linux::fault;
-use mega_linux::kernel::LiveKernel;
-use mega_linux::thp_mode::{self, ThpMode};
+use mega_linux::kernel::{Advice, Kernel, LiveKernel};
+use mega_linux::process::not_eligible::Reason;
+use mega_linux::settings::fault;
+use mega_linux::settings::thp_mode::{self, ThpMode};
 use mega_linux::{Host, HostOptions, LinuxMachine, MachineOptions};
 
 const REGION_BYTES: u64 = 2 << 20;
@@ -124,6 +125,37 @@ fn promotion_makes_pages_huge_and_keeps_the_data() {
             "{kind}: {again:?}"
         );
     }
+}
+
+#[test]
+fn shared_memory_that_cannot_be_huge_is_not_tried() {
+    let Some(mut machine) = machine("shared_memory_that_cannot_be_huge_is_not_tried") else {
+        return;
+    };
+    let mut subject = Subject::start();
+    let range = subject.map("misaligned", 4);
+    subject.fill(&range, 1);
+    let process = subject.process();
+    // The kernel itself refuses it.
+    let handle = LiveKernel.open_process(process.pid).unwrap();
+    let collapsed = LiveKernel.advise(&handle, std::slice::from_ref(&range), Advice::Collapse);
+    assert_eq!(
+        collapsed.unwrap_err().raw_os_error(),
+        Some(rustix::io::Errno::INVAL.raw_os_error())
+    );
+    machine.set_targets(vec![process]);
+    let seen = machine.observe().unwrap();
+    let is_inside = |region: Region| range.contains(&region.start());
+    let regions = &seen.processes[0].regions;
+    assert!(regions.iter().all(|seen| !is_inside(seen.region)));
+    let told = machine.not_eligible(process);
+    assert!(
+        told.iter()
+            .any(|part| part.range == range && part.reason == Reason::MisalignedShared),
+        "{told:?}"
+    );
+    let outcomes = act(&mut machine, ActionKind::Promote, &subject, &range);
+    assert_eq!(outcomes, [Outcome::Failed(Cause::NotEligible); 4]);
 }
 
 #[test]
@@ -291,7 +323,7 @@ fn accesses_are_those_since_the_last_observation() {
         (Duration::from_secs(1), 0),
         (
             Duration::from_micros(50),
-            mega_linux::clear::LRU_BATCH * cpus,
+            mega_linux::observe::clear::LRU_BATCH * cpus,
         ),
     ] {
         machine.set_options(MachineOptions { lock_bound: bound });
@@ -359,26 +391,46 @@ fn exec_starts_anew() {
 
 #[test]
 fn a_dry_run_changes_nothing() {
-    if machine("a_dry_run_changes_nothing").is_none() {
+    let Some(mut machine) = machine("a_dry_run_changes_nothing") else {
         return;
-    }
+    };
     let host = Host::open(HostOptions {
         dry_run: true,
         tracker: None,
     })
     .unwrap();
-    let mut machine = LinuxMachine::new(Arc::new(host), MachineOptions::default());
+    let mut dry = LinuxMachine::new(Arc::new(host), MachineOptions::default());
     let mut subject = Subject::start();
     let range = subject.map("private", 4);
     subject.fill(&range, 1);
-    machine.set_targets(vec![subject.process()]);
+    let all = range.end - range.start;
+    // Each thing is not done by the dry machine, and then done by the other: so it could have been.
+    dry.set_targets(vec![subject.process()]);
     for _ in 0..2 {
-        let seen = machine.observe().unwrap();
+        let seen = dry.observe().unwrap();
         assert!(!seen.processes[0].accesses_known, "nothing is cleared");
         assert!(seen.processes[0].regions.len() >= 4);
     }
-    let outcomes = act(&mut machine, ActionKind::Promote, &subject, &range);
+    // DAMON or reclaim may have cleared a few.
+    assert!(subject.referenced_bytes(&range) > all / 10 * 9);
+    if machine.host().tracker_kind().knows_accesses() {
+        machine.set_targets(vec![subject.process()]);
+        for _ in 0..2 {
+            machine.observe().unwrap();
+        }
+        assert!(subject.referenced_bytes(&range) < all / 2);
+    }
+    let outcomes = act(&mut dry, ActionKind::Promote, &subject, &range);
     assert_eq!(outcomes, [Outcome::NotTried; 4]);
+    assert_eq!(subject.huge_bytes(&range), 0);
+    let outcomes = act(&mut machine, ActionKind::Promote, &subject, &range);
+    assert!(outcomes.iter().all(is_done), "{outcomes:?}");
+    assert_eq!(subject.huge_bytes(&range), all);
+    let outcomes = act(&mut dry, ActionKind::Demote, &subject, &range);
+    assert_eq!(outcomes, [Outcome::NotTried; 4]);
+    assert_eq!(subject.huge_bytes(&range), all);
+    let outcomes = act(&mut machine, ActionKind::Demote, &subject, &range);
+    assert!(outcomes.iter().all(is_done), "{outcomes:?}");
     assert_eq!(subject.huge_bytes(&range), 0);
 }
 
@@ -392,7 +444,7 @@ fn stacks_of_threads_are_left_alone() {
     let process = subject.process();
     let eligible = machine.eligible_regions(process, None).unwrap();
     let maps = std::fs::read_to_string(format!("/proc/{}/maps", process.pid)).unwrap();
-    let mappings = mega_linux::eligible::mappings(maps.as_bytes());
+    let mappings = mega_linux::process::eligible::mappings(maps.as_bytes());
     let stacks: Vec<_> = mappings
         .windows(2)
         .filter(|pair| !pair[0].accessible && pair[0].range.end == pair[1].range.start)

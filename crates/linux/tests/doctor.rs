@@ -11,7 +11,8 @@ mod common;
 use std::sync::Arc;
 
 use common::skip;
-use mega_linux::doctor::{self, State};
+use mega_linux::doctor::{self, Feature, State};
+use mega_linux::kernel::fake::{FakeKernel, FakeModule};
 use mega_linux::kernel::{Kernel, LiveKernel, ReadOnly};
 
 #[test]
@@ -56,4 +57,35 @@ fn a_dry_run_calls_nothing_missing_that_it_did_not_try() {
             assert_ne!(untried.state, State::Missing, "{untried:?}");
         }
     }
+}
+
+/// What the doctor says of the kernel module.
+fn module_feature(module: Option<FakeModule>) -> Feature {
+    let kernel = FakeKernel::new();
+    kernel.state().module = module;
+    let kernel: Arc<dyn Kernel> = Arc::new(kernel);
+    let mut features = doctor::examine(&kernel).features.into_iter();
+    features
+        .find(|feature| feature.name.starts_with("kernel module"))
+        .unwrap()
+}
+
+#[test]
+fn a_module_of_another_version_is_told_from_one_that_is_not_loaded() {
+    let none = module_feature(None);
+    assert_eq!(none.state, State::Missing);
+    assert!(!none.seen.contains("loaded"), "{none:?}");
+
+    let ours = module_feature(Some(FakeModule::with_giant_pages()));
+    assert_eq!(ours.state, State::Available, "{ours:?}");
+
+    let mut other = FakeModule::with_giant_pages();
+    other.info.version += 1;
+    let other = module_feature(Some(other));
+    assert_eq!(other.state, State::Missing);
+    assert!(
+        other.seen.contains("is loaded, but it speaks version 2"),
+        "{other:?}"
+    );
+    assert!(other.remedy.contains("rmmod mega"), "{other:?}");
 }

@@ -13,11 +13,12 @@ use mega_core::{
     Action, ActionKind, Cause, GIANT_PAGE_SIZE, HUGE_PAGE_SIZE, Machine, Outcome, PageSize,
     ProcessId, ProcessObservation, RegionRef, Span,
 };
+use mega_linux::act::giant::GiantPages;
 use mega_linux::doctor::{Examination, TrackerChoice};
-use mega_linux::giant::GiantPages;
-use mega_linux::kernel::fake::{FakeDevice, FakeKernel, FakeProcess, FakeTracker};
+use mega_linux::kernel::fake::{FakeKernel, FakeModule, FakeProcess, FakeTracker};
 use mega_linux::kernel::{Advice, Kernel, ReadOnly};
-use mega_linux::tracker::{Target, TrackError, Tracker, TrackerKind};
+use mega_linux::module::interface;
+use mega_linux::observe::tracker::{Target, TrackError, Tracker, TrackerKind};
 use mega_linux::{Host, LinuxMachine, MachineOptions};
 
 const PID: u32 = 7;
@@ -57,8 +58,11 @@ fn host(boundary: Arc<dyn Kernel>, tracker: Box<dyn Tracker>) -> Host {
             chosen: None,
             why: String::new(),
         },
+        faults: None,
         other_consumers: Vec::new(),
         stale_state: None,
+        stale_settings: Vec::new(),
+        stale_unknown: None,
     };
     Host::with_tracker(boundary, examination, tracker)
 }
@@ -75,8 +79,8 @@ fn huge_process(kernel: &FakeKernel) -> ProcessId {
 /// A machine with giant pages and one process of huge pages, observed once.
 fn machine(kernel: &FakeKernel, tracker: Box<dyn Tracker>) -> (LinuxMachine, ProcessId) {
     let process = huge_process(kernel);
-    let device = FakeDevice::new(kernel.clone(), PID);
-    let giant_pages = GiantPages::with_device(Box::new(device)).unwrap();
+    kernel.state().module = Some(FakeModule::with_giant_pages());
+    let giant_pages = GiantPages::open(Arc::new(kernel.clone())).unwrap();
     let host = host(Arc::new(kernel.clone()), tracker).with_giant_pages(giant_pages);
     let mut machine = LinuxMachine::new(Arc::new(host), MachineOptions::default());
     machine.set_targets(vec![process]);
@@ -316,8 +320,10 @@ fn what_is_in_use_is_not_given_back() {
 fn a_kernel_that_cannot_give_back_is_not_asked() {
     let kernel = FakeKernel::new();
     let process = huge_process(&kernel);
-    let device = FakeDevice::new(kernel.clone(), PID).without_free_zero();
-    let giant_pages = GiantPages::with_device(Box::new(device)).unwrap();
+    let mut module = FakeModule::with_giant_pages();
+    module.info.features &= !interface::FEATURE_FREE_ZERO;
+    kernel.state().module = Some(module);
+    let giant_pages = GiantPages::open(Arc::new(kernel.clone())).unwrap();
     assert!(giant_pages.needs_free_zero().is_err());
     let host = host(Arc::new(kernel.clone()), sees_all(&kernel)).with_giant_pages(giant_pages);
     let mut machine = LinuxMachine::new(Arc::new(host), MachineOptions::default());
@@ -361,9 +367,9 @@ fn without_giant_pages_nothing_is_tried() {
 fn a_dry_run_makes_none() {
     let kernel = FakeKernel::new();
     let process = huge_process(&kernel);
-    let device = FakeDevice::new(kernel.clone(), PID);
-    let giant_pages = GiantPages::with_device(Box::new(device)).unwrap();
+    kernel.state().module = Some(FakeModule::with_giant_pages());
     let boundary = Arc::new(ReadOnly(kernel.clone()));
+    let giant_pages = GiantPages::open(boundary.clone()).unwrap();
     let host = host(boundary, sees_all(&kernel)).with_giant_pages(giant_pages);
     let mut machine = LinuxMachine::new(Arc::new(host), MachineOptions::default());
     machine.set_targets(vec![process]);

@@ -16,10 +16,10 @@ use std::time::Duration;
 use common::skip;
 use common::subject::Subject;
 use mega_core::{Action, ActionKind, Cause, Machine, Outcome, Region, RegionRef};
-use mega_linux::fault::{FaultControl, FaultMode};
 use mega_linux::kernel::{Kernel, LiveKernel, ReadOnly};
-use mega_linux::run_dir::RunDir;
-use mega_linux::thp_mode::{self, Guard, ThpMode};
+use mega_linux::settings::fault::{FaultControl, FaultMode};
+use mega_linux::settings::run_dir::RunDir;
+use mega_linux::settings::thp_mode::{self, Guard, ThpMode};
 use mega_linux::{Host, HostOptions, LinuxMachine, MachineOptions};
 
 /// What a test that changes the mode holds: alone, with a run directory of its own, and the old mode to put back

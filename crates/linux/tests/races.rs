@@ -7,34 +7,41 @@
     reason = "a test fails by panicking, in its helpers too"
 )]
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-use mega_core::{Action, ActionKind, Cause, Machine, Outcome, ProcessId, Region, RegionRef};
+use mega_core::{
+    Action, ActionKind, Cause, Machine, Outcome, ProcessId, Region, RegionObservation, RegionRef,
+};
 use mega_linux::doctor::{Examination, TrackerChoice};
 use mega_linux::kernel::fake::{FakeKernel, FakeProcess, FakeTracker};
 use mega_linux::kernel::{Advice, Kernel, ReadOnly};
+use mega_linux::observe::tracker::{Target, TrackError, Tracker, TrackerKind};
 use mega_linux::{Error, Host, LinuxMachine, MachineOptions};
 
 const HUGE: u64 = 2 << 20;
 const START: u64 = 64 * HUGE;
 
 fn host(kernel: &FakeKernel, boundary: Arc<dyn Kernel>) -> Arc<Host> {
-    let examination = Examination {
+    let tracker = Box::new(FakeTracker(kernel.clone()));
+    Arc::new(Host::with_tracker(boundary, examination(), tracker))
+}
+
+fn examination() -> Examination {
+    Examination {
         kernel_release: "fake".to_owned(),
         features: Vec::new(),
         tracker: TrackerChoice {
             chosen: None,
             why: String::new(),
         },
+        faults: None,
         other_consumers: Vec::new(),
         stale_state: None,
-    };
-    Arc::new(Host::with_tracker(
-        boundary,
-        examination,
-        Box::new(FakeTracker(kernel.clone())),
-    ))
+        stale_settings: Vec::new(),
+        stale_unknown: None,
+    }
 }
 
 /// A machine with one process of `count` regions, observed once.
@@ -225,25 +232,14 @@ fn errors_are_told_apart() {
 }
 
 #[test]
-fn memory_that_refuses_huge_pages_is_not_offered_again_until_it_is_mapped_anew() {
+fn memory_that_refuses_huge_pages_is_still_observed() {
     let (kernel, mut machine, process) = observed(4);
     kernel.state().processes.get_mut(&7).unwrap().mappings[0].no_huge = true;
     assert_eq!(
         machine.act(&promote(process, 4)),
         [Outcome::Failed(Cause::NotEligible); 4]
     );
-    assert!(machine.observe().unwrap().processes[0].regions.is_empty());
-    let anew = std::mem::take(&mut kernel.state().processes.get_mut(&7).unwrap().regions);
-    kernel
-        .state()
-        .processes
-        .get_mut(&7)
-        .unwrap()
-        .mappings
-        .clear();
-    machine.observe().unwrap();
-    kernel.state().processes.get_mut(&7).unwrap().map(START, 4);
-    assert_eq!(anew.len(), 4);
+    // It is resident all the same. Not to offer it again is for the engine's memory of failures.
     assert_eq!(machine.observe().unwrap().processes[0].regions.len(), 4);
 }
 
@@ -382,6 +378,51 @@ fn a_small_process_is_cleared_by_clear_refs_and_an_idle_one_not_at_all() {
 }
 
 #[test]
+fn a_turn_clears_its_own_regions_and_no_others() {
+    // Of a size at which all could be cleared within the lock bound, yet not within the share of a core.
+    const COUNT: u64 = 300;
+    let per_page = Duration::from_nanos(42);
+    let second = Duration::from_secs(1);
+    let share = second.mul_f64(0.005);
+    let whole = per_page * 512 * 300;
+    assert!(whole < MachineOptions::default().lock_bound && whole > share);
+    let (kernel, mut machine, _) = observed(COUNT);
+    kernel.state().clear_cost = per_page;
+    for _ in 0..6 {
+        let started = {
+            let mut state = kernel.state();
+            for region in state.processes.get_mut(&7).unwrap().regions.values_mut() {
+                region.accessed = 512;
+            }
+            state.written.clear();
+            state.now += second;
+            state.now
+        };
+        let seen = machine.observe().unwrap();
+        assert!(
+            seen.processes[0]
+                .regions
+                .iter()
+                .all(|region| region.accessed == 512)
+        );
+        let state = kernel.state();
+        assert!(state.written.is_empty(), "clear_refs clears all");
+        assert!(state.now - started <= share, "{:?}", state.now - started);
+        let regions = state.processes[&7].regions.iter();
+        let kept: Vec<u64> = regions
+            .filter(|(_, region)| region.accessed > 0)
+            .map(|(address, _)| address / HUGE % 2)
+            .collect();
+        assert_eq!(
+            kept.len() as u64,
+            COUNT / 2,
+            "every second one has its turn"
+        );
+        assert!(kept.iter().all(|parity| *parity == kept[0]));
+    }
+}
+
+#[test]
 fn what_cannot_be_cleared_is_said() {
     let (kernel, mut machine, _) = observed(2);
     machine.set_options(MachineOptions {
@@ -432,6 +473,75 @@ fn counting_zeros_does_not_make_an_idle_huge_page_look_used() {
     assert_eq!(machine.count_zero_filled(elsewhere), Some(0));
     kernel.state().processes.clear();
     assert_eq!(machine.count_zero_filled(target), None);
+}
+
+/// A tracker that clears as it scans, as the module's does.
+struct Clearing(FakeKernel);
+
+impl Tracker for Clearing {
+    fn kind(&self) -> TrackerKind {
+        TrackerKind::Module
+    }
+
+    fn scan(
+        &mut self,
+        target: &Target<'_>,
+        ranges: &[Range<u64>],
+        out: &mut Vec<RegionObservation>,
+    ) -> Result<(), TrackError> {
+        self.peek(target, ranges, out)?;
+        let mut state = self.0.state();
+        for region in state.processes.get_mut(&7).unwrap().regions.values_mut() {
+            region.accessed = 0;
+        }
+        Ok(())
+    }
+
+    fn peek(
+        &mut self,
+        target: &Target<'_>,
+        ranges: &[Range<u64>],
+        out: &mut Vec<RegionObservation>,
+    ) -> Result<(), TrackError> {
+        FakeTracker(self.0.clone()).scan(target, ranges, out)
+    }
+
+    fn clears_itself(&self) -> bool {
+        true
+    }
+}
+
+#[test]
+fn a_look_and_an_action_clear_nothing() {
+    let kernel = FakeKernel::new();
+    let process = kernel.add(7, FakeProcess::with_regions(100, START, 2));
+    let host = Host::with_tracker(
+        Arc::new(kernel.clone()),
+        examination(),
+        Box::new(Clearing(kernel.clone())),
+    );
+    let mut machine = LinuxMachine::new(Arc::new(host), MachineOptions::default());
+    machine.set_targets(vec![process]);
+    machine.observe().unwrap();
+    for region in kernel
+        .state()
+        .processes
+        .get_mut(&7)
+        .unwrap()
+        .regions
+        .values_mut()
+    {
+        region.accessed = 77;
+    }
+    let regions = [Region::containing(START), Region::containing(START + HUGE)];
+    for _ in 0..2 {
+        let seen = machine.look(process, &regions).unwrap();
+        assert!(seen.iter().all(|region| region.accessed == 77));
+    }
+    assert_eq!(machine.act(&promote(process, 1)), [PROMOTED]);
+    let observed = machine.observe().unwrap();
+    assert_eq!(observed.processes[0].regions[1].accessed, 77);
+    assert_eq!(machine.look(process, &regions).unwrap()[1].accessed, 0);
 }
 
 #[test]

@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 
 use mega_core::{PageSize, ProcessId, RegionObservation};
 use mega_linux::kernel::{Kernel, LiveKernel, ProcessHandle};
-use mega_linux::tracker::{
+use mega_linux::observe::tracker::{
     BpfTracker, MappedTracker, PageIdleTracker, Target, TrackError, Tracker, Unavailable,
 };
 

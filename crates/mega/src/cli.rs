@@ -8,7 +8,7 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use mega_core::policy::DEFAULT_POLICY;
 use mega_linux::TrackerKind;
-use mega_linux::fault::FaultMode;
+use mega_linux::settings::fault::FaultMode;
 
 use crate::value;
 
@@ -53,12 +53,9 @@ Exit codes: 0 given back, 1 some is in use, 2 wrong usage, 3 a kernel feature or
 Example:
   mega hz shrink 0x138000000";
 
-const LAB_EXAMPLE: &str = "\
-Exit codes: 0 done, whether goals were reached or not, 1 failed, 2 wrong usage, 3 a program, a kernel feature or \
-a privilege is missing.
-
-Example:
-  mega lab live bloat --mode base --mode thp --mode mega:adaptive --rounds 5";
+const OF_THE_LAB: &str = "\
+The arguments are those of mega-lab, a program of its own; `--help` among them shows them. Exit codes: its own; 3 when it \
+is not installed.";
 
 /// Manages the huge pages of programs: they get huge pages where they pay, fast page faults, and no bloat
 #[derive(Debug, Parser)]
@@ -108,13 +105,14 @@ pub(crate) enum Command {
     /// List the policies and their parameters with defaults
     Policies(Policies),
     /// Compare one memory-hungry program with base pages, with THP always and under mega
-    #[command(after_help = EXIT_CODES)]
-    Demo(mega_lab::demo::Args),
+    #[command(disable_help_flag = true, after_help = OF_THE_LAB)]
+    Demo(PassedOn),
     /// Run the papers' experiments on this machine, every mode side by side
-    #[command(after_help = LAB_EXAMPLE)]
-    Lab(mega_lab::live::Args),
+    #[command(disable_help_flag = true, after_help = OF_THE_LAB)]
+    Lab(PassedOn),
     /// Run a program with known behaviour, for tests and experiments
-    Workload(mega_lab::workload::Args),
+    #[command(disable_help_flag = true, after_help = OF_THE_LAB)]
+    Workload(PassedOn),
     /// Print a completion script for a shell
     Completions(Completions),
     /// Write man pages
@@ -394,6 +392,18 @@ pub(crate) struct Policies {
     /// Print one JSON object
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// `mega demo`, `mega lab` and `mega workload`
+#[derive(Debug, Args)]
+pub(crate) struct PassedOn {
+    /// What mega-lab is told
+    #[arg(
+        value_name = "ARGUMENT",
+        trailing_var_arg = true,
+        allow_hyphen_values = true
+    )]
+    pub(crate) arguments: Vec<OsString>,
 }
 
 /// `mega completions`

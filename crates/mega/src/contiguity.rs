@@ -1,4 +1,4 @@
-//! Free blocks for the promotions to come, where the kernel module can empty some.
+//! Keeps blocks free for the promotions to come, by the kernel module.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,7 +20,7 @@ pub(crate) struct Contiguity {
 }
 
 impl Contiguity {
-    /// `None` in a dry run, which changes nothing, and without the module. It is never required.
+    /// `None` in a dry run and without the module. mega manages without it, too.
     pub(crate) fn open(host: &Host) -> Option<Self> {
         if host.is_dry_run() {
             return None;

@@ -5,10 +5,10 @@ use std::process::ExitCode;
 /// Why a command stopped, in one line, and the exit code that says so.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
-    /// It was tried and failed: exit code 1.
+    /// mega tried and failed: exit code 1.
     #[error("{0}")]
     Failed(String),
-    /// It was asked for wrongly: exit code 2.
+    /// The command line is wrong: exit code 2.
     #[error("{0}")]
     Usage(String),
     /// A kernel feature or a privilege is missing: exit code 3.
@@ -44,11 +44,13 @@ impl From<mega_linux::Error> for Failure {
     }
 }
 
-impl From<mega_linux::claim::ClaimError> for Failure {
-    fn from(error: mega_linux::claim::ClaimError) -> Self {
+impl From<mega_linux::process::claim::ClaimError> for Failure {
+    fn from(error: mega_linux::process::claim::ClaimError) -> Self {
         match error {
-            mega_linux::claim::ClaimError::Other(error) => error.into(),
-            held @ mega_linux::claim::ClaimError::Held { .. } => Failure::Failed(held.to_string()),
+            mega_linux::process::claim::ClaimError::Other(error) => error.into(),
+            held @ mega_linux::process::claim::ClaimError::Held { .. } => {
+                Failure::Failed(held.to_string())
+            }
         }
     }
 }
@@ -56,14 +58,5 @@ impl From<mega_linux::claim::ClaimError> for Failure {
 impl From<mega_core::policy::BuildError> for Failure {
     fn from(error: mega_core::policy::BuildError) -> Self {
         Failure::Usage(format!("{error}; see `mega policies`"))
-    }
-}
-
-impl From<mega_lab::Error> for Failure {
-    fn from(error: mega_lab::Error) -> Self {
-        match error.exit_code() {
-            3 => Failure::Missing(error.to_string()),
-            _ => Failure::Failed(error.to_string()),
-        }
     }
 }

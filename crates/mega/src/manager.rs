@@ -1,36 +1,30 @@
-//! Manages groups of processes: finds them, claims them, and takes a step of each group's engine when it
-//! is due. `mega run` has one group, the daemon one for each selection.
+//! Manages groups of processes: finds them, claims them, and takes a step of each group's engine when it is due.
+//! `mega run` has one group; the daemon has one for each selection.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use mega_core::engine::{Engine, StepReport, Unmet};
-use mega_core::policy::{self, BuildError};
+use mega_core::policy::{self, Policy};
 use mega_core::{Action, Machine, Observation, Outcome, ProcessId, RegionRef};
-use mega_linux::changed_settings::ChangedSettings;
-use mega_linux::claim::{Claim, ClaimError};
-use mega_linux::run_dir::RunDir;
-use mega_linux::{Error, Host, LinuxMachine, MachineOptions, chunk_order, process};
+use mega_linux::process::claim::{Claim, ClaimError, Claims};
+use mega_linux::process::not_eligible::NotEligible;
+use mega_linux::settings::chunk_order;
+use mega_linux::settings::fault::{FaultControl, FaultMode};
+use mega_linux::settings::ledger::Guard;
+use mega_linux::settings::run_dir::RunDir;
+use mega_linux::{Error, Host, LinuxMachine, MachineOptions, process};
 
-use crate::config::{Select, Settings};
+use crate::config::{Config, Settings};
 use crate::contiguity::Contiguity;
 use crate::exit::Failure;
-use crate::report::{
-    Actions, GroupStatus, ManagerStatus, Memory, Mode, Observed, OwnCost, ProcessReport,
-};
-use crate::selection::Selection;
+use crate::membership::{Membership, Scope};
+use crate::refusals::Refusals;
+use crate::report::Mode;
+use crate::snapshot::{self, Fault, GroupSnapshot, Snapshot};
 
-/// Which processes belong to which group.
-#[derive(Clone, Debug)]
-pub(crate) enum Scope {
-    /// All that descend from this process, to one group.
-    Descendants,
-    /// Each to the first selection that takes it; one selection for each group.
-    Selections(Vec<Selection>),
-}
-
-/// Somebody who is told what a user should know, in one line.
+/// Tells the user one line.
 pub(crate) type Teller = Box<dyn FnMut(&str) + Send>;
 
 /// Manages groups of processes.
@@ -39,26 +33,33 @@ pub(crate) struct Manager {
     own: ProcessId,
     started: Duration,
     mode: Mode,
-    scope: Scope,
+    membership: Membership,
+    claims: Claims,
     groups: Vec<Group>,
-    /// Where the kernel module is there.
+    fault: Fault,
+    /// Keeps the global THP mode changed where the configuration says `fault = "base"`.
+    fault_control: FaultControl,
+    /// `None` without the kernel module.
     contiguity: Option<Contiguity>,
-    /// Held while a group's policy wants chunks emptied one after the other.
-    sequential: Option<ChangedSettings>,
-    /// Processes of which was told that another mega has them.
+    /// Set while a group's policy wants the kernel to empty one chunk after the other.
+    sequential: Option<Guard>,
+    /// Processes that another mega manages. The user was told.
     held_elsewhere: BTreeSet<ProcessId>,
+    /// Why processes could not be listed just now, if they could not.
+    last_error: Option<String>,
     tell: Teller,
 }
 
 impl Manager {
-    /// A manager that starts its first step at once, in a process that itself `started` then, by the
-    /// kernel's clock: what it used until now counts.
+    /// Makes a manager that takes its first step at once. `started` is when this process started, by the kernel's clock:
+    /// the CPU time it has used since counts. `fault` is what the caller did about page faults.
     ///
     /// # Errors
-    /// Where this process cannot find itself in `/proc`.
+    /// Where this process cannot find itself in `/proc`, or the run directory cannot be used.
     pub(crate) fn new(
         host: Arc<Host>,
         mode: Mode,
+        fault: Fault,
         started: Duration,
         tell: Teller,
     ) -> Result<Self, Error> {
@@ -70,9 +71,13 @@ impl Manager {
             own,
             started,
             mode,
-            scope: Scope::Descendants,
+            membership: Membership::new(Scope::Descendants),
+            claims: Claims::open(&RunDir::open()?)?,
             groups: Vec::new(),
+            fault,
+            fault_control: FaultControl::Nothing,
             held_elsewhere: BTreeSet::new(),
+            last_error: None,
             tell,
         })
     }
@@ -80,47 +85,68 @@ impl Manager {
     /// Manages this process's descendants, as one group.
     ///
     /// # Errors
-    /// Where there is no such policy, it does not take the parameters, or this machine cannot give it what it wants.
+    /// Where there is no such policy, where it does not take the parameters, or where this machine lacks what it needs.
     pub(crate) fn manage_descendants(&mut self, settings: Settings) -> Result<(), Failure> {
-        let group = Group::new(&self.host, "run".to_owned(), settings)?;
-        self.order_chunks([&group.settings])?;
-        self.scope = Scope::Descendants;
+        let policy = policy::build(&settings.policy, &settings.parameters)?;
+        self.order_chunks([&settings])?;
+        let mut group = Group::new(&self.host, "run".to_owned(), settings, policy);
+        group.keeps_ended = true;
+        self.membership = Membership::new(Scope::Descendants);
         self.groups = vec![group];
         Ok(())
     }
 
-    /// Manages what these select. Groups of the same name go on with what they know, as far as their
-    /// settings did not change.
+    /// Manages what this configuration selects. The tracker stays. A group whose name stays keeps what it knows, and its
+    /// policy's memory unless policy or parameters change.
     ///
     /// # Errors
-    /// As [`Manager::manage_descendants`]; nothing has changed then.
-    pub(crate) fn manage_selections(&mut self, selects: Vec<Select>) -> Result<(), Failure> {
-        for select in &selects {
-            policy::build(&select.settings.policy, &select.settings.parameters)?;
-        }
+    /// As [`Manager::manage_descendants`], and where the THP mode cannot be changed. Nothing has changed then.
+    pub(crate) fn manage_configured(&mut self, config: Config) -> Result<(), Failure> {
+        let Config { fault, selects, .. } = config;
+        let policies = selects
+            .iter()
+            .map(|select| policy::build(&select.settings.policy, &select.settings.parameters))
+            .collect::<Result<Vec<_>, _>>()?;
+        let fault_control = self.other_fault_control(fault)?;
         self.order_chunks(selects.iter().map(|select| &select.settings))?;
-        let mut old: BTreeMap<String, Group> = self
-            .groups
-            .drain(..)
+        // Nothing fails from here on.
+        if let Some(control) = fault_control {
+            self.fault_control = control;
+        }
+        self.fault = Fault {
+            mode: fault,
+            means: self.fault_control.means(),
+        };
+        let mut old: BTreeMap<String, Group> = std::mem::take(&mut self.groups)
+            .into_iter()
             .map(|group| (group.name.clone(), group))
             .collect();
         let mut selections = Vec::new();
-        for select in selects {
+        for (select, policy) in selects.into_iter().zip(policies) {
             let group = match old.remove(&select.name) {
                 Some(mut group) => {
-                    group.change(&self.host, select.settings)?;
+                    group.change(select.settings, policy);
                     group
                 }
-                None => Group::new(&self.host, select.name, select.settings)?,
+                None => Group::new(&self.host, select.name, select.settings, policy),
             };
             self.groups.push(group);
             selections.push(select.selection);
         }
-        self.scope = Scope::Selections(selections);
+        self.membership = Membership::new(Scope::Selections(selections));
         Ok(())
     }
 
-    /// Has the kernel empty chunks in the order that these groups' policies want: one after the other where one does.
+    /// Prepares `mode`. `None` where it holds already.
+    fn other_fault_control(&self, mode: FaultMode) -> Result<Option<FaultControl>, Error> {
+        if mode == FaultMode::Base && matches!(self.fault_control, FaultControl::Global(_)) {
+            return Ok(None);
+        }
+        let run_dir = RunDir::open()?;
+        FaultControl::prepare_for_all(self.host.kernel(), &run_dir, mode).map(Some)
+    }
+
+    /// Sets the order in which the kernel empties chunks: one after the other where one of these policies wants that.
     fn order_chunks<'a>(
         &mut self,
         groups: impl IntoIterator<Item = &'a Settings>,
@@ -135,20 +161,18 @@ impl Manager {
         Ok(())
     }
 
-    /// Takes the steps that are due, and says how long nothing is to be done then.
-    ///
-    /// # Errors
-    /// Where the processes cannot be listed.
-    pub(crate) fn tick(&mut self) -> Result<Duration, Error> {
+    /// Takes the steps that are due. Returns the time until the next one. What fails is told, and tried again at the next
+    /// tick.
+    pub(crate) fn tick(&mut self) -> Duration {
         let now = self.host.kernel().now();
         if self.groups.iter().any(|group| group.due <= now) {
-            self.find_targets()?;
+            self.find_targets();
             self.step_groups(now);
             self.keep_ahead();
         }
         let now = self.host.kernel().now();
         let due = self.groups.iter().map(|group| group.due).min();
-        Ok(due.map_or(Duration::from_secs(5), |due| due.saturating_sub(now)))
+        due.map_or(Duration::from_secs(5), |due| due.saturating_sub(now))
     }
 
     fn step_groups(&mut self, now: Duration) {
@@ -157,14 +181,10 @@ impl Manager {
             let Some(group) = self.groups.get_mut(index).filter(|group| group.due <= now) else {
                 continue;
             };
-            if let Err(error) = group.step() {
-                let line = format!("{}: {error}", group.name);
-                if group.last_error.as_ref() != Some(&line) {
-                    (self.tell)(&line);
-                    group.last_error = Some(line);
-                }
+            for line in group.step() {
+                (self.tell)(&format!("{}: {line}", group.name));
             }
-            // What this group used is not the others' to pay.
+            // The other groups do not pay for this one.
             let used = self.host.kernel().cpu_time().saturating_sub(cpu_before);
             for (other, group) in self.groups.iter_mut().enumerate() {
                 if other != index {
@@ -191,95 +211,55 @@ impl Manager {
     }
 
     /// Gives every group the processes that are its own, as far as no other mega has them.
-    fn find_targets(&mut self) -> Result<(), Error> {
-        let wanted = self.wanted()?;
-        let everyone: BTreeSet<ProcessId> = wanted.iter().flatten().copied().collect();
-        self.held_elsewhere
-            .retain(|process| everyone.contains(process));
+    fn find_targets(&mut self) {
+        let wanted = self.update_members();
+        let is_wanted = |process: &ProcessId| wanted.iter().any(|group| group.contains(process));
+        self.held_elsewhere.retain(is_wanted);
+        // First all that are given up: a process may move from one group to another.
         for (group, wanted) in self.groups.iter_mut().zip(&wanted) {
             group.claims.retain(|process, _| wanted.contains(process));
         }
         for (group, wanted) in self.groups.iter_mut().zip(&wanted) {
             for process in wanted {
-                if let Err(error) = group.claim(*process)
+                if let Err(error) = group.claim(&self.claims, *process)
                     && self.held_elsewhere.insert(*process)
                 {
                     (self.tell)(&error.to_string());
                 }
             }
-            group
-                .machine
-                .inner
-                .set_targets(group.claims.keys().copied().collect());
-        }
-        Ok(())
-    }
-
-    /// The processes of each group.
-    fn wanted(&self) -> Result<Vec<BTreeSet<ProcessId>>, Error> {
-        let kernel = self.host.kernel().as_ref();
-        match &self.scope {
-            Scope::Descendants => {
-                let mut found: BTreeSet<ProcessId> = process::descendants(kernel, self.own)?
-                    .into_iter()
-                    .collect();
-                found.remove(&self.own);
-                Ok(vec![found])
-            }
-            Scope::Selections(selections) => {
-                let mut wanted = vec![BTreeSet::new(); selections.len()];
-                for process in process::list(kernel)? {
-                    // One that ends meanwhile is no longer of interest.
-                    let Ok(facts) = process::facts(kernel, process.pid) else {
-                        continue;
-                    };
-                    let taken = selections
-                        .iter()
-                        .position(|selection| selection.takes(&facts));
-                    if let Some(group) = taken.and_then(|group| wanted.get_mut(group))
-                        && facts.process != self.own
-                    {
-                        group.insert(facts.process);
-                    }
-                }
-                Ok(wanted)
-            }
+            let targets = group.claims.keys().copied().collect();
+            group.machine.inner.set_targets(targets);
         }
     }
 
-    /// What is seen and done.
-    pub(crate) fn status(&self) -> ManagerStatus {
+    /// The processes of each group, as they are now.
+    fn update_members(&mut self) -> Vec<BTreeSet<ProcessId>> {
         let kernel = self.host.kernel().as_ref();
-        let uptime = kernel.now().saturating_sub(self.started).as_secs_f64();
-        let cpu_seconds = kernel.cpu_time().as_secs_f64();
-        let own = process::stat(kernel, self.own.pid);
-        let latest = self
-            .groups
-            .iter()
-            .rev()
-            .find_map(|group| group.latest.as_ref());
-        ManagerStatus {
-            pid: self.own.pid,
+        let mut table = self.host.processes();
+        let refreshed = table.refresh(kernel, self.membership.asks_for_resident());
+        let members = self.membership.update(&table, self.own);
+        drop(table);
+        let error = refreshed
+            .err()
+            .map(|error| format!("{error}; going on with the processes known before"));
+        if let Some(news) = error.as_ref().filter(|_| error != self.last_error) {
+            (self.tell)(news);
+        }
+        self.last_error = error;
+        members
+    }
+
+    /// What the manager has seen and done until now.
+    pub(crate) fn snapshot(&self) -> Snapshot {
+        Snapshot {
+            host: Arc::clone(&self.host),
+            own: self.own,
+            started: self.started,
             mode: self.mode.clone(),
-            tracker: self.host.tracker_kind().to_string(),
-            dry_run: self.host.is_dry_run(),
-            uptime_seconds: uptime,
-            manager: OwnCost {
-                cpu_seconds,
-                cpu_share: if uptime > 0.0 {
-                    cpu_seconds / uptime
-                } else {
-                    0.0
-                },
-                resident: own.map_or(0, |stat| stat.resident),
-            },
-            memory: latest.map(|report| Memory::from(&report.memory)),
-            groups: self
-                .groups
-                .iter()
-                .map(|group| group.status(&self.host))
-                .collect(),
+            fault: self.fault,
+            groups: self.groups.iter().map(Group::snapshot).collect(),
             compaction: self.contiguity.as_ref().map(Contiguity::done),
+            last_error: self.last_error.clone(),
         }
     }
 }
@@ -290,69 +270,88 @@ fn wants_sequential_chunks(settings: &Settings) -> bool {
         .any(|info| info.name == settings.policy && info.sequential_chunks)
 }
 
-/// Processes that are managed alike.
+/// Processes with the same settings.
 struct Group {
     name: String,
-    settings: Settings,
+    settings: Arc<Settings>,
     engine: Engine,
     machine: OwnShare,
     claims: BTreeMap<ProcessId, Claim>,
     /// When its next step is due.
     due: Duration,
-    /// Its latest step that saw a process.
-    latest: Option<StepReport>,
+    /// Its latest step.
+    latest: Option<Arc<StepReport>>,
+    /// Whether the last processes stay in the report after they have ended. `mega run` reports on them.
+    keeps_ended: bool,
+    /// Processes that the latest step could not observe.
+    refusals: Refusals,
+    /// The longest time that mega held a process's mmap lock in one go, since the start.
+    longest_hold: Duration,
+    /// Why the latest step failed, if it did.
+    last_error: Option<String>,
     /// The contiguity that its step lacked, until compaction has answered.
     unmet: Vec<Unmet>,
-    last_error: Option<String>,
 }
 
 impl Group {
-    fn new(host: &Arc<Host>, name: String, settings: Settings) -> Result<Self, BuildError> {
-        let policy = policy::build(&settings.policy, &settings.parameters)?;
-        Ok(Group {
+    fn new(host: &Arc<Host>, name: String, settings: Settings, policy: Box<dyn Policy>) -> Self {
+        Group {
             name,
             engine: Engine::new(policy, settings.budgets, settings.interval),
             machine: OwnShare::new(host, &settings),
-            settings,
+            settings: Arc::new(settings),
             claims: BTreeMap::new(),
             due: Duration::ZERO,
             latest: None,
-            unmet: Vec::new(),
+            keeps_ended: false,
+            refusals: Refusals::default(),
+            longest_hold: Duration::ZERO,
             last_error: None,
-        })
+            unmet: Vec::new(),
+        }
     }
 
-    /// Goes on with other settings, and with what it knows as far as that stays true.
-    fn change(&mut self, host: &Arc<Host>, settings: Settings) -> Result<(), BuildError> {
+    /// Takes other settings, and keeps what it knows as far as that stays true. `policy` is what the settings name.
+    fn change(&mut self, settings: Settings, policy: Box<dyn Policy>) {
         let old = &self.settings;
         if (&settings.policy, &settings.parameters) != (&old.policy, &old.parameters) {
-            self.engine
-                .replace_policy(policy::build(&settings.policy, &settings.parameters)?);
+            self.engine.replace_policy(policy);
         }
-        if settings.lock_bound != old.lock_bound {
-            let elsewhere = self.machine.elsewhere;
-            self.machine = OwnShare {
-                elsewhere,
-                ..OwnShare::new(host, &settings)
-            };
-        }
+        self.machine.inner.set_options(machine_options(&settings));
         self.engine.set_budgets(settings.budgets);
         self.engine.set_interval(settings.interval);
         self.due = Duration::ZERO;
-        self.settings = settings;
-        Ok(())
+        self.settings = Arc::new(settings);
     }
 
-    fn claim(&mut self, process: ProcessId) -> Result<(), ClaimError> {
+    fn claim(&mut self, claims: &Claims, process: ProcessId) -> Result<(), ClaimError> {
         if let std::collections::btree_map::Entry::Vacant(place) = self.claims.entry(process) {
-            place.insert(Claim::take(&process)?);
+            place.insert(claims.take(process)?);
         }
         Ok(())
     }
 
-    fn step(&mut self) -> Result<(), Error> {
+    /// Takes a step. Returns what the user should know and was not told before.
+    fn step(&mut self) -> Vec<String> {
         self.due = self.machine.inner.now() + self.settings.interval;
+        let error = self.take_step().err().map(|error| error.to_string());
+        let news = error.clone().filter(|_| error != self.last_error);
+        self.last_error = error;
+        self.longest_hold = self.longest_hold.max(self.machine.inner.longest_hold());
+        let refused = self.machine.inner.take_refused().into_iter();
+        let host = self.machine.inner.host();
+        let mut lines = self.refusals.renew(
+            refused.map(|(process, error)| (process, error.to_string())),
+            |process| snapshot::name(host, process),
+            |process| self.claims.contains_key(process),
+        );
+        lines.extend(news);
+        lines
+    }
+
+    fn take_step(&mut self) -> Result<(), Error> {
         if self.claims.is_empty() {
+            self.forget_processes();
             return Ok(());
         }
         let report = self.engine.step(&mut self.machine)?;
@@ -361,43 +360,55 @@ impl Group {
             self.claims.remove(&departed);
         }
         self.unmet.clone_from(&report.unmet);
-        if !report.processes.is_empty() {
-            self.latest = Some(report);
+        if !(report.processes.is_empty() && self.keeps_ended) {
+            self.latest = Some(Arc::new(report));
         }
-        self.last_error = None;
         Ok(())
     }
 
-    fn status(&self, host: &Host) -> GroupStatus {
-        let kernel = host.kernel().as_ref();
-        let name = |process: ProcessId| match process::stat(kernel, process.pid) {
-            Ok(stat) if stat.process() == process => stat.name,
-            _ => String::new(),
-        };
-        let summaries = self.latest.iter().flat_map(|report| &report.processes);
-        let processes: Vec<ProcessReport> = summaries
-            .map(|summary| ProcessReport {
-                pid: summary.process.pid,
-                name: name(summary.process),
-                observed: Observed::from(summary),
-            })
-            .collect();
-        GroupStatus {
+    /// Forgets the processes it saw: none is left.
+    fn forget_processes(&mut self) {
+        if let Some(latest) = self.latest.as_mut().filter(|_| !self.keeps_ended) {
+            Arc::make_mut(latest).processes.clear();
+        }
+    }
+
+    fn snapshot(&self) -> GroupSnapshot {
+        GroupSnapshot {
             name: self.name.clone(),
-            policy: self.settings.policy.clone(),
-            parameters: self.settings.parameters.clone(),
-            interval_seconds: self.settings.interval.as_secs_f64(),
-            cpu_budget: self.settings.budgets.cpu_share,
-            copy_budget: self.settings.budgets.copy_bytes_per_second,
-            lock_bound_seconds: self.settings.lock_bound.as_secs_f64(),
-            totals: processes.iter().map(|process| process.observed).sum(),
-            processes,
-            actions: Actions::from(self.engine.totals()),
+            settings: Arc::clone(&self.settings),
+            totals: self.engine.totals().clone(),
+            latest: self.latest.clone(),
+            refused: self.refusals.report(),
+            not_eligible: self
+                .machine
+                .inner
+                .all_not_eligible()
+                .map(|(process, parts)| (process, bytes_by_reason(parts)))
+                .collect(),
+            longest_hold: self.longest_hold,
+            last_error: self.last_error.clone(),
         }
     }
 }
 
-/// A machine of which one group pays for its own CPU time only, not for what other groups use.
+/// How many bytes are not eligible, by reason.
+fn bytes_by_reason(left_alone: &[NotEligible]) -> BTreeMap<String, u64> {
+    let mut bytes = BTreeMap::new();
+    for part in left_alone {
+        *bytes.entry(part.reason.name().to_owned()).or_default() +=
+            part.range.end - part.range.start;
+    }
+    bytes
+}
+
+fn machine_options(settings: &Settings) -> MachineOptions {
+    MachineOptions {
+        lock_bound: settings.lock_bound,
+    }
+}
+
+/// A machine that charges a group for its own CPU time only, and not for what other groups use.
 struct OwnShare {
     inner: LinuxMachine,
     /// CPU time of this process that other groups used.
@@ -406,11 +417,8 @@ struct OwnShare {
 
 impl OwnShare {
     fn new(host: &Arc<Host>, settings: &Settings) -> Self {
-        let options = MachineOptions {
-            lock_bound: settings.lock_bound,
-        };
         OwnShare {
-            inner: LinuxMachine::new(Arc::clone(host), options),
+            inner: LinuxMachine::new(Arc::clone(host), machine_options(settings)),
             elsewhere: Duration::ZERO,
         }
     }

@@ -1,7 +1,7 @@
-//! Starts a program and stands between it and whoever would signal or wait for it.
+//! Starts a program, passes signals on to it and waits for its end.
 //!
-//! Signals are passed on to the program unless it has them already: a terminal signals the whole foreground
-//! process group, and what the program or a descendant sends to its own group needs no second delivery.
+//! A signal is passed on unless the program has it already: a terminal signals the whole foreground process group, and
+//! a signal that the program or a descendant sends to its own group reaches the program directly.
 //! Where job control stops the program, this process stops too, so that a shell sees the job stopped. This
 //! process is the subreaper of the program's descendants, so that those whose parent ends are still known.
 
@@ -10,9 +10,9 @@ use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
-use mega_linux::fault::FaultControl;
 use mega_linux::kernel::LiveKernel;
 use mega_linux::process;
+use mega_linux::settings::fault::FaultControl;
 use nix::sys::signal::{Signal, kill, raise};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::{Pid, getpgid, getpgrp};
@@ -159,8 +159,8 @@ impl Program {
     }
 
     /// `signal` stopped the program: stops here too, until SIGCONT comes, which is then read like any other
-    /// signal. Not for a SIGSTOP that nobody asked for through this process: who sent it will continue the program
-    /// alone.
+    /// signal. It does not stop for a SIGSTOP that somebody sent to the program alone: the sender will continue the
+    /// program alone, too.
     fn stop_with(&self, signal: Signal) {
         let by_job_control = matches!(signal, Signal::SIGTSTP | Signal::SIGTTIN | Signal::SIGTTOU);
         if by_job_control || self.asked_to_stop.get() {

@@ -1,4 +1,4 @@
-//! Durations, shares and address ranges as people write them. (Sizes are `mega_lab::bytes`.)
+//! Durations, shares and address ranges as people write them. (Sizes are in `mega_core::bytes`.)
 
 use std::ops::Range;
 use std::time::Duration;
@@ -66,20 +66,20 @@ pub(crate) fn cpu_share(text: &str) -> Result<f64, String> {
     }
 }
 
-/// Parses bytes copied per second: a size, of which `/s` may be said.
+/// Parses bytes per second: a size, with or without `/s`.
 pub(crate) fn bytes_per_second(text: &str) -> Result<u64, String> {
-    mega_lab::bytes::parse(text.strip_suffix("/s").unwrap_or(text))
+    mega_core::bytes::parse(text.strip_suffix("/s").unwrap_or(text))
 }
 
 /// Parses a number of bytes, at least one.
 pub(crate) fn some_bytes(text: &str) -> Result<u64, String> {
-    match mega_lab::bytes::parse(text)? {
+    match mega_core::bytes::parse(text)? {
         0 => Err(format!("'{text}' is nothing; say how much, as 512MiB")),
         bytes => Ok(bytes),
     }
 }
 
-/// Parses memory of hzmem's: `all`, or the physical address at which a range begins, in hexadecimal.
+/// Parses which of hzmem's memory is meant: `all`, or the physical address of a range, in hexadecimal.
 pub(crate) fn hz_range(text: &str) -> Result<HzRange, String> {
     if text == "all" {
         return Ok(HzRange::All);
@@ -101,7 +101,7 @@ pub(crate) fn address_range(text: &str) -> Result<Range<u64>, String> {
             .zip(address(end))
             .map(|(start, end)| start..end)
     } else if let Some((start, length)) = text.split_once('+') {
-        let length = mega_lab::bytes::parse(length).ok();
+        let length = mega_core::bytes::parse(length).ok();
         address(start)
             .zip(length)
             .and_then(|(start, length)| Some(start..start.checked_add(length)?))
@@ -138,7 +138,7 @@ pub(crate) fn parameter(text: &str) -> Result<(String, f64), String> {
     Ok((name.to_owned(), value))
 }
 
-/// Writes a duration in the unit that leaves few digits.
+/// Writes a duration in the largest unit that leaves at least one of it.
 pub(crate) fn format_duration(duration: Duration) -> String {
     let micros = duration.as_secs_f64() * 1e6;
     let (unit, factor) = TIME_UNITS

@@ -1,56 +1,60 @@
-//! The thread that manages, so that signals and the control socket are answered while a step takes long.
+//! The thread that manages. Other threads answer signals and the control socket, also while a step takes long.
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use crate::config::Select;
+use crate::config::Config;
 use crate::exit::Failure;
 use crate::manager::Manager;
 use crate::report::ManagerStatus;
+use crate::snapshot::Snapshot;
 
-/// What the thread is told.
+/// An order to the thread.
 enum Order {
-    /// Manage what these select from now on.
-    Select(Vec<Select>),
+    /// Take over this configuration, and answer whether that worked.
+    Configure(Config, Sender<Result<(), Failure>>),
     /// Stop.
     Stop,
 }
 
-/// The latest status of a manager, for whoever asks.
+/// What a manager has seen and done, for those who ask.
 #[derive(Clone)]
-pub(crate) struct Published(Arc<Mutex<ManagerStatus>>);
+pub(crate) struct Published(Arc<Mutex<Arc<Snapshot>>>);
 
 impl Published {
-    pub(crate) fn get(&self) -> ManagerStatus {
-        // A status is replaced as a whole: none can be half written.
-        self.0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+    fn new(snapshot: Snapshot) -> Self {
+        Published(Arc::new(Mutex::new(Arc::new(snapshot))))
     }
 
-    fn set(&self, status: ManagerStatus) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = status;
+    /// The status of the manager.
+    pub(crate) fn status(&self) -> ManagerStatus {
+        // A snapshot is replaced as a whole, so a poisoned lock holds a good one. Making the status does not hold the lock.
+        let latest = Arc::clone(&self.0.lock().unwrap_or_else(PoisonError::into_inner));
+        latest.status()
+    }
+
+    fn set(&self, snapshot: Snapshot) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(snapshot);
     }
 }
 
 /// A thread that manages until it is stopped.
 pub(crate) struct Worker {
     orders: Sender<Order>,
-    thread: JoinHandle<Result<Manager, Failure>>,
+    thread: JoinHandle<Manager>,
     published: Published,
 }
 
 impl Worker {
-    /// Starts to manage. `beat` is called at least once in every `patience` while all is well.
+    /// Starts to manage. The thread calls `beat` at least once every `patience` while all is well.
     pub(crate) fn start(
         manager: Manager,
         patience: Duration,
         beat: impl Fn() + Send + 'static,
     ) -> Result<Self, Failure> {
-        let published = Published(Arc::new(Mutex::new(manager.status())));
+        let published = Published::new(manager.snapshot());
         let (orders, inbox) = channel();
         let place = published.clone();
         let thread = std::thread::Builder::new()
@@ -64,15 +68,22 @@ impl Worker {
         })
     }
 
-    /// Where its status can be had.
+    /// Gives access to its status.
     pub(crate) fn published(&self) -> Published {
         self.published.clone()
     }
 
-    /// Has it manage what these select.
-    pub(crate) fn select(&self, selects: Vec<Select>) {
-        // A thread that has ended takes no orders; `has_ended` tells.
-        let _ = self.orders.send(Order::Select(selects));
+    /// Takes over `config` once the present step is done.
+    ///
+    /// # Errors
+    /// Where that does not work: everything goes on as before. Where managing has ended: [`Worker::stop`] says why.
+    pub(crate) fn configure(&self, config: Config) -> Result<(), Failure> {
+        let ended = || Failure::Failed("managing has ended".to_owned());
+        let (reply, answer) = channel();
+        self.orders
+            .send(Order::Configure(config, reply))
+            .map_err(|_| ended())?;
+        answer.recv().map_err(|_| ended())?
     }
 
     /// Whether it ended by itself.
@@ -80,15 +91,15 @@ impl Worker {
         self.thread.is_finished()
     }
 
-    /// Stops it after the step it is in, and returns its last status.
+    /// Stops it once the present step is done, and returns its last status.
     ///
     /// # Errors
-    /// Where managing had to end earlier.
+    /// Where it ended by an internal error.
     pub(crate) fn stop(self) -> Result<ManagerStatus, Failure> {
-        // A thread that has ended needs no order.
+        // A thread that has ended takes no order and needs none.
         let _ = self.orders.send(Order::Stop);
         match self.thread.join() {
-            Ok(manager) => Ok(manager?.status()),
+            Ok(manager) => Ok(manager.snapshot().status()),
             Err(_) => Err(Failure::Failed(
                 "managing stopped by an internal error, which is a bug".to_owned(),
             )),
@@ -102,15 +113,18 @@ fn manage(
     published: &Published,
     patience: Duration,
     beat: &dyn Fn(),
-) -> Result<Manager, Failure> {
+) -> Manager {
     loop {
-        let pause = manager.tick()?;
-        published.set(manager.status());
+        let pause = manager.tick();
+        published.set(manager.snapshot());
         beat();
         match inbox.recv_timeout(pause.min(patience)) {
             Err(RecvTimeoutError::Timeout) => {}
-            Ok(Order::Stop) | Err(RecvTimeoutError::Disconnected) => return Ok(manager),
-            Ok(Order::Select(selects)) => manager.manage_selections(selects)?,
+            Ok(Order::Stop) | Err(RecvTimeoutError::Disconnected) => return manager,
+            Ok(Order::Configure(config, reply)) => {
+                // Nobody takes the answer where the daemon is ending.
+                let _ = reply.send(manager.manage_configured(config));
+            }
         }
     }
 }

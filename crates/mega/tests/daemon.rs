@@ -25,8 +25,7 @@ impl Place {
     fn new() -> Self {
         // On the file system of the binary, which is linked to.
         let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
-        std::fs::hard_link(env!("CARGO_BIN_EXE_mega"), folder.path().join("program"))
-            .expect("linked");
+        std::fs::hard_link(live::mega_lab(), folder.path().join("program")).expect("linked");
         Place(folder)
     }
 
@@ -202,6 +201,104 @@ fn a_wrong_configuration_is_not_taken_over() {
     daemon.signal(Signal::HUP);
     daemon.logs("reloaded: managing 1 selections");
     until("the new policy", || policy() == "mega");
+    assert_eq!(daemon.stop(), Some(0));
+}
+
+#[test]
+fn a_configuration_that_cannot_be_carried_out_leaves_the_old_one() {
+    if !can_run("a_configuration_that_cannot_be_carried_out_leaves_the_old_one") {
+        return;
+    }
+    let place = Place::new();
+    place.select_program("ingens");
+    let (target, ready) = start(&mut place.workload());
+    let daemon = Daemon::start(&place);
+    let group = || place.status(daemon.pid())["groups"][0].clone();
+    let sees_it = |group: &Value| group["processes"][0]["pid"] == ready.pid;
+    until("the daemon to see it", || sees_it(&group()));
+    let steps = group()["actions"]["steps"].as_u64();
+    // Its policy changes a setting that only the patched kernel has. There, somebody else has changed it already.
+    let lock = std::fs::File::create(place.run_dir().join("changed_settings.lock")).expect("made");
+    lock.lock().expect("locked");
+    place.select_program("trident-nc");
+    daemon.signal(Signal::HUP);
+    daemon.logs("not reloaded, the old configuration stays: ");
+    assert!(
+        !daemon.log().contains("reloaded: managing"),
+        "{}",
+        daemon.log()
+    );
+    let later = group();
+    assert_eq!(later["policy"], "ingens");
+    assert!(sees_it(&later), "{later}");
+    assert!(later["actions"]["steps"].as_u64() >= steps, "{later}");
+    // Managing goes on.
+    until("another observation", || {
+        group()["actions"]["steps"].as_u64() > later["actions"]["steps"].as_u64()
+    });
+    finish(target);
+    assert_eq!(daemon.stop(), Some(0));
+}
+
+/// `mega` that can read no mappings of the process `pid`: in a mount namespace of its own, another file that refuses to be
+/// read lies over them.
+fn mega_refused_by(pid: u32) -> Command {
+    let mut command = Command::new("unshare");
+    command
+        .args(["--mount", "sh", "-c"])
+        .arg("mount --bind /proc/1/mem \"$1\" && shift && exec \"$@\"")
+        .arg("sh")
+        .arg(format!("/proc/{pid}/maps"))
+        .arg(env!("CARGO_BIN_EXE_mega"));
+    command
+}
+
+#[test]
+fn a_process_that_cannot_be_observed_is_told_once_and_shown() {
+    let name = "a_process_that_cannot_be_observed_is_told_once_and_shown";
+    if !can_run(name) {
+        return;
+    }
+    let place = Place::new();
+    place.select_program("base");
+    let (refused, hidden) = start(&mut place.workload());
+    let (managed, ready) = start(&mut place.workload());
+    let mut mega = mega_refused_by(hidden.pid);
+    let daemon = Daemon::spawn(mega.env("MEGA_RUN_DIR", place.run_dir()), &place.config());
+    let group = || place.status(daemon.pid())["groups"][0].clone();
+    let steps = |group: &Value| group["actions"]["steps"].as_u64().unwrap_or(0);
+    until("some steps", || steps(&group()) > 3);
+    let seen = group();
+    assert_eq!(seen["refused"][0]["pid"], hidden.pid, "{seen}");
+    assert_eq!(seen["refused"][0]["name"], "program", "{seen}");
+    let why = seen["refused"][0]["why"].as_str().expect("why");
+    assert!(why.contains(&hidden.pid.to_string()), "{why}");
+    assert_eq!(seen["refused"].as_array().map(Vec::len), Some(1), "{seen}");
+    assert_eq!(seen["processes"][0]["pid"], ready.pid, "{seen}");
+    assert_eq!(
+        seen["processes"].as_array().map(Vec::len),
+        Some(1),
+        "{seen}"
+    );
+    assert!(seen["last_error"].is_null(), "{seen}");
+    assert!(seen["longest_hold_seconds"].as_f64() > Some(0.0), "{seen}");
+    let line = format!("mine: program (pid {}) is not managed: {why}", hidden.pid);
+    assert_eq!(daemon.log().matches(&line).count(), 1, "{}", daemon.log());
+    let text = run(live::mega()
+        .arg("status")
+        .env("MEGA_RUN_DIR", place.run_dir()));
+    let text = live::text(&text.stdout);
+    assert!(text.contains("not managed: program"), "{text}");
+    // Neither is shown any more once it has ended.
+    finish(refused);
+    until("the refused one to be forgotten", || {
+        group()["refused"].as_array().is_some_and(Vec::is_empty)
+    });
+    finish(managed);
+    until("the other to be forgotten", || {
+        group()["processes"].as_array().is_some_and(Vec::is_empty)
+    });
+    assert_eq!(group()["totals"]["regions"], 0);
     assert_eq!(daemon.stop(), Some(0));
 }
 

@@ -7,7 +7,7 @@ mod live;
 
 use live::{can_run, json, mega, number, run, text};
 use mega_linux::kernel::LiveKernel;
-use mega_linux::thp_mode;
+use mega_linux::settings::thp_mode;
 use serde_json::Value;
 
 const SIZE: u64 = 128 << 20;

@@ -86,7 +86,7 @@ const TABLES: u64 = 8 << 20;
 /// Bytes of memory that the kernel has.
 fn kernels_memory() -> u64 {
     let meminfo = std::fs::read("/proc/meminfo").unwrap();
-    mega_linux::memory::meminfo_bytes(&meminfo, "MemTotal").unwrap()
+    mega_linux::observe::memory::meminfo_bytes(&meminfo, "MemTotal").unwrap()
 }
 
 #[test]

@@ -131,7 +131,7 @@ fn settings() -> BTreeMap<PathBuf, String> {
         .map(|entry| entry.path())
         // Counters, which khugepaged itself moves on.
         .filter(|path| !path.ends_with("full_scans") && !path.ends_with("pages_collapsed"))
-        .chain([PathBuf::from(mega_linux::thp_mode::PATH)])
+        .chain([PathBuf::from(mega_linux::settings::thp_mode::PATH)])
         .map(|path| {
             let text = std::fs::read_to_string(&path).expect("a setting");
             (path, text)

@@ -5,7 +5,8 @@
 
 mod live;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use live::{
@@ -13,8 +14,10 @@ use live::{
     workload,
 };
 use mega_linux::kernel::{Kernel, LiveKernel};
-use mega_linux::run_dir::RunDir;
-use mega_linux::thp_mode::{self, Guard, ThpMode};
+use mega_linux::settings::run_dir::RunDir;
+use mega_linux::settings::thp_mode::{self, Guard, ThpMode};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
 
 /// One test at a time: the mode is the machine's. (Test binaries run one after another.)
 static MODE: Mutex<()> = Mutex::new(());
@@ -151,5 +154,112 @@ fn what_a_killed_mega_changed_is_put_back_at_the_next_start() {
 
     let next = run(mega().args(["run", "--quiet", "--", "true"]));
     assert!(next.status.success(), "{}", text(&next.stderr));
+    assert_eq!(mode(), ThpMode::Always);
+}
+
+/// A daemon that manages nothing, in a run directory of its own.
+struct Daemon {
+    child: Child,
+    folder: PathBuf,
+}
+
+impl Daemon {
+    /// Starts it with these lines at the top of its configuration, and waits until it manages.
+    fn start(folder: &Path, top: &str) -> Self {
+        configure(folder, top);
+        let child = mega()
+            .env("MEGA_RUN_DIR", folder.join("run"))
+            .args(["daemon", "--config"])
+            .arg(folder.join("mega.toml"))
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("mega starts");
+        let daemon = Daemon {
+            child,
+            folder: folder.to_owned(),
+        };
+        live::until("the daemon to manage", || !daemon.fault().is_null());
+        daemon
+    }
+
+    /// What its status says of faults.
+    fn fault(&self) -> Value {
+        let output = run(mega()
+            .env("MEGA_RUN_DIR", self.folder.join("run"))
+            .args(["status", "--json"]));
+        let status: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
+        let managers = status["managers"].as_array().cloned().unwrap_or_default();
+        let own = managers
+            .into_iter()
+            .find(|manager| manager["pid"] == self.child.id());
+        own.map_or(Value::Null, |manager| manager["fault"].clone())
+    }
+
+    fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).expect("a signal");
+    }
+
+    /// Stops it as a service manager does.
+    fn stop(mut self) {
+        self.signal(Signal::TERM);
+        assert_eq!(self.child.wait().expect("its status").code(), Some(0));
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn configure(folder: &Path, top: &str) {
+    let select = "[[select]]\nname = \"none\"\nexecutable = \"/nonexistent\"\n";
+    std::fs::write(folder.join("mega.toml"), format!("{top}{select}")).expect("written");
+}
+
+/// What a daemon manages it has not started: there only the global mode has faults take base pages.
+#[test]
+fn a_daemon_keeps_faults_on_base_pages_where_it_is_told_to_and_puts_the_mode_back() {
+    let name = "a_daemon_keeps_faults_on_base_pages_where_it_is_told_to_and_puts_the_mode_back";
+    if !live::can_run(name) {
+        return;
+    }
+    let _one_at_a_time = MODE.lock().unwrap_or_else(PoisonError::into_inner);
+    let _administrator = Administrator::sets(ThpMode::Always);
+    let mode = || thp_mode::read(&LiveKernel).expect("the mode");
+    let by = |fault: &Value| fault["by"].as_str().expect("by").to_owned();
+    let folder = tempfile::tempdir().expect("a folder");
+    let (base, inherit) = ("fault = \"base\"\n", "fault = \"inherit\"\n");
+
+    // Unasked, it changes nothing and says so.
+    let daemon = Daemon::start(folder.path(), "");
+    assert_eq!(mode(), ThpMode::Always);
+    let fault = daemon.fault();
+    assert_eq!(fault["mode"], "inherit");
+    assert!(by(&fault).starts_with("huge pages"), "{fault}");
+    let doctor = text(&run(mega().arg("doctor")).stdout);
+    assert!(doctor.contains("fault = \"base\""), "{doctor}");
+    daemon.stop();
+
+    let daemon = Daemon::start(folder.path(), base);
+    assert_eq!(mode(), ThpMode::Madvise);
+    let fault = daemon.fault();
+    assert_eq!(fault["mode"], "base");
+    assert!(by(&fault).starts_with("base pages"), "{fault}");
+    daemon.stop();
+    assert_eq!(mode(), ThpMode::Always, "SIGTERM");
+
+    // Killed, it can put nothing back; the next one does. A reload changes it both ways.
+    drop(Daemon::start(folder.path(), base));
+    assert_eq!(mode(), ThpMode::Madvise, "killed");
+    let daemon = Daemon::start(folder.path(), inherit);
+    assert_eq!(mode(), ThpMode::Always, "the next start");
+    for (top, wanted) in [(base, ThpMode::Madvise), (inherit, ThpMode::Always)] {
+        configure(folder.path(), top);
+        daemon.signal(Signal::HUP);
+        live::until("the reload", || mode() == wanted);
+    }
+    daemon.stop();
     assert_eq!(mode(), ThpMode::Always);
 }

@@ -8,8 +8,8 @@ mod live;
 use std::path::PathBuf;
 
 use live::{
-    HUGE_PAGE, WHOLE_CORE, area, done, finish, mega_run, number, start, text, until_counted,
-    until_huge, until_promoted, workload,
+    HUGE_PAGE, WHOLE_CORE, area, done, finish, json, mega, mega_run, number, skip, start, text,
+    until_counted, until_huge, until_promoted, workload,
 };
 use mega_lab::workload::report::Event;
 use serde_json::Value;
@@ -162,15 +162,82 @@ fn a_killed_mega_leaves_its_program_unharmed() {
     }
 }
 
+/// Bytes of a process in huge pages.
+fn huge_bytes(pid: u32) -> u64 {
+    mega_lab::resident::of(pid).expect("its memory").huge_bytes
+}
+
+/// Bytes of a process that were accessed since their Accessed bits were cleared.
+fn referenced(pid: u32) -> u64 {
+    let rollup = std::fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).expect("its memory");
+    let line = rollup
+        .lines()
+        .find_map(|line| line.strip_prefix("Referenced:"))
+        .expect("a line `Referenced:`");
+    let kib = line.split_whitespace().next().expect("a number");
+    kib.parse::<u64>().expect("a number") << 10
+}
+
 #[test]
-fn a_dry_run_changes_nothing() {
-    if !live::can_run("a_dry_run_changes_nothing") {
+fn a_dry_run_promotes_nothing() {
+    if !live::can_run("a_dry_run_promotes_nothing") {
         return;
     }
-    let options = ["--interval=200ms", "--dry-run", "--fault=inherit"];
-    let arguments = ["small", "--size=64MiB", "--seconds=2", "--no-huge-pages"];
-    let done = done(&mut mega_run(&options, &arguments));
-    assert_eq!(done.huge_bytes, 0);
+    // The same program and policy with and without: what is left undone could have been done.
+    let program = ["random", "--size=64MiB", "--until-eof"];
+    let options = ["--interval=200ms", "--policy=ingens", WHOLE_CORE];
+    let dry = [&options[..], &["--dry-run", "--fault=inherit"]].concat();
+    let (target, ready) = start(&mut mega_run(&dry, &program));
+    let before = huge_bytes(ready.pid);
+    let regions = (area(&ready, "random").bytes - before) / HUGE_PAGE;
+    if regions == 0 {
+        skip("a_dry_run_promotes_nothing", "the THP mode is `always`");
+        return;
+    }
+    until_counted(target.child.id(), "would_promote", regions);
+    assert_eq!(huge_bytes(ready.pid), before);
+    assert_eq!(finish(target).huge_bytes, before);
+    let (target, _) = start(&mut mega_run(&options, &program));
+    until_promoted(target.child.id(), regions);
+    finish(target);
+}
+
+#[test]
+fn a_dry_run_clears_and_demotes_nothing() {
+    let name = "a_dry_run_clears_and_demotes_nothing";
+    if !live::can_run(name) {
+        return;
+    }
+    let program = ["zeros", "--size=64MiB", "--until-eof"];
+    let options = ["--interval=200ms", "--policy=mega", WHOLE_CORE];
+    let dry = [&options[..], &["--dry-run", "--fault=inherit"]].concat();
+    let inherit = [&options[..], &["--fault=inherit"]].concat();
+    let (target, ready) = start(&mut mega_run(&inherit, &program));
+    let bytes = area(&ready, "zeros").bytes;
+    if huge_bytes(ready.pid) < bytes {
+        skip(
+            name,
+            "the kernel gave no huge pages at fault (THP mode never, or no contiguity)",
+        );
+        return;
+    }
+    until_counted(target.child.id(), "steps", 3);
+    let tracker = json(mega().args(["status", "--json"]))["managers"][0]["tracker"].clone();
+    if tracker == "mapped" {
+        skip(
+            name,
+            "the tracker here, mapped, sees no accesses to demote by",
+        );
+        return;
+    }
+    assert!(referenced(ready.pid) < bytes, "they are not cleared");
+    until_counted(target.child.id(), "demoted", bytes / HUGE_PAGE / 2);
+    finish(target);
+    let (target, ready) = start(&mut mega_run(&dry, &program));
+    until_counted(target.child.id(), "steps", 40);
+    assert!(huge_bytes(ready.pid) >= bytes);
+    assert!(referenced(ready.pid) >= bytes);
+    finish(target);
 }
 
 #[test]

@@ -5,6 +5,9 @@
 
 mod live;
 
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
+
 use live::{HUGE_PAGE, PAGE, area, finish, json, mega, number, regions_of, skip, start, workload};
 use serde_json::Value;
 
@@ -138,4 +141,69 @@ fn a_dry_run_clears_no_accessed_bits() {
         "{referenced}"
     );
     finish(target);
+}
+
+/// A program of no one's that maps three pieces of shared memory of 8 MiB and a page, and waits.
+const SHARES_MEMORY: &str = "import mmap, sys; maps = [mmap.mmap(-1, (8 << 20) + 4096) for _ in range(3)]; print(flush=True); sys.stdin.read()";
+
+#[test]
+fn shared_memory_that_cannot_be_huge_is_listed_with_a_remedy() {
+    let name = "shared_memory_that_cannot_be_huge_is_listed_with_a_remedy";
+    if !live::can_run(name) {
+        return;
+    }
+    let program = Command::new("python3")
+        .args(["-c", SHARES_MEMORY])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn();
+    let Ok(mut program) = program else {
+        skip(name, "there is no python3");
+        return;
+    };
+    let mut line = String::new();
+    let output = program.stdout.take().expect("its output");
+    BufReader::new(output).read_line(&mut line).expect("a line");
+    let maps = std::fs::read_to_string(format!("/proc/{}/maps", program.id())).expect("its memory");
+    let scan = scan_half_a_second(program.id(), &[]);
+    let words = live::run(mega().args(["scan", &program.id().to_string(), "--dry-run"]));
+    drop(program.stdin.take());
+    program.wait().expect("it ends");
+    let shared: Vec<(u64, u64)> = maps
+        .lines()
+        .filter(|line| line.contains("/dev/zero (deleted)"))
+        .map(|line| {
+            // "start-end rw-s offset ..."
+            let fields: Vec<&str> = line.split(['-', ' ']).collect();
+            let hexadecimal = |index: usize| u64::from_str_radix(fields[index], 16).expect(line);
+            (hexadecimal(0), hexadecimal(4))
+        })
+        .collect();
+    assert_eq!(shared.len(), 3, "{maps}");
+    let listed = scan["not_eligible"].as_array().expect("a list");
+    for &(start, offset) in &shared {
+        let first_region = start.next_multiple_of(HUGE_PAGE);
+        let part = listed
+            .iter()
+            .find(|part| number(part, "start") == first_region);
+        let misaligned = start.wrapping_sub(offset) % HUGE_PAGE != 0;
+        assert_eq!(part.is_some(), misaligned, "{start:x} {offset:x}: {scan}");
+        let Some(part) = part else { continue };
+        assert!(number(part, "length") >= 3 * HUGE_PAGE);
+        assert_eq!(part["reason"], "misaligned_shared_memory");
+        let remedy = part["remedy"].as_str().expect("a sentence");
+        assert!(remedy.contains("shmem_enabled"), "{remedy}");
+    }
+    if listed.is_empty() {
+        skip(
+            name,
+            "shmem_enabled is not `never`: the kernel chose addresses that fit",
+        );
+        return;
+    }
+    let words = live::text(&words.stdout);
+    assert!(
+        words.contains("left alone") && words.contains("What to do"),
+        "{words}"
+    );
 }

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
+#include <sys/sysinfo.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 #include "hz.h"
@@ -19,7 +20,7 @@ static void refused(void)
 		"node=-1", "node=900", "node=x", "compress=", "compress=deflate",
 		"watermark=-1", "watermark=101", "watermark=half", "period=", "period=-1",
 		"period=0", "period=1h", "readahead=65", "readahead=-1", "compressed=-1", "compressed=0", "compressed=much",
-		"colour=red", "nr_inodes=3",
+		"colour=red", "nr_inodes=3", "size=unlimitedly", "compressed=unlimited5",
 	};
 
 	for (unsigned int i = 0; i < sizeof(wrong) / sizeof(*wrong); i++)
@@ -32,6 +33,7 @@ static void taken(void)
 		"size=2M", "size=2097152", "size=1g", "size=50%", "size=100%", "uid=0", "gid=65534", "mode=1777", "mode=0",
 		"node=0", "compress=lz4", "compress=none", "watermark=0", "watermark=100", "period=1",
 		"period=10ms", "period=3600", "readahead=0", "readahead=64", "compressed=64M", "compressed=4k",
+		"size=unlimited", "compressed=unlimited",
 		"size=16M,uid=1,gid=2,mode=0700,node=0,compress=lzo,watermark=50,period=100ms,readahead=2,compressed=8M",
 	};
 
@@ -55,12 +57,21 @@ static bool set_to(const struct mount *mount, const char *name, const char *valu
 static void defaults(void)
 {
 	struct mount mount = mount_new("hzmem", NULL);
+	struct sysinfo memory;
+	struct statfs numbers;
 	struct stat status;
 
 	tap_ok(set_to(&mount, "watermark", "80"), "the watermark is 80 %% by default");
 	tap_ok(set_to(&mount, "period_ms", "10000"), "the period 10 s");
 	tap_ok(set_to(&mount, "compress", "lz4"), "the algorithm LZ4");
 	tap_ok(set_to(&mount, "readahead", "0"), "the readahead none");
+	/* No mount may have all of the kernel's memory. */
+	sysinfo(&memory);
+	statfs(mount.path, &numbers);
+	tap_equal(count_of(&mount, "size"), 4 * node_count(-1, "total"), "four times as many pages as there are");
+	tap_equal(numbers.f_blocks, 4 * node_count(-1, "total"), "as statfs says too");
+	tap_equal(count_of(&mount, "compressed_limit_bytes"), memory.totalram * memory.mem_unit / 5,
+		  "and a fifth of the kernel's memory for what they are compressed to");
 	stat(mount.path, &status);
 	tap_ok(!status.st_uid && !status.st_gid && (status.st_mode & 07777) == 0755,
 	       "the folder root's, mode 755");
@@ -104,6 +115,17 @@ static void given(void)
 	tap_ok(has_line("/proc/mounts", mount.path, "watermark=50"), "/proc/mounts shows the options");
 	mount_end(&mount);
 	tap_ok(access(mount.sysfs, F_OK), "an unmounted filesystem is gone from sysfs");
+}
+
+static void without_limits(void)
+{
+	struct mount mount = mount_new("hzmem", "size=unlimited,compressed=unlimited");
+
+	tap_equal(count_of(&mount, "size"), 0, "size=unlimited: none");
+	tap_equal(count_of(&mount, "compressed_limit_bytes"), 0, "compressed=unlimited: none");
+	tap_ok(has_line("/proc/mounts", mount.path, "size=unlimited"), "/proc/mounts says so of the one");
+	tap_ok(has_line("/proc/mounts", mount.path, "compressed=unlimited"), "and of the other");
+	mount_end(&mount);
 }
 
 static int remount(const struct mount *mount_, const char *options)
@@ -184,6 +206,7 @@ int main(void)
 	taken();
 	defaults();
 	given();
+	without_limits();
 	remounted();
 	limited();
 	every_compressor();

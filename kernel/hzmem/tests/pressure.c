@@ -3,12 +3,16 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/mount.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include "hz.h"
+#include "random.h"
 
 /* The daemon has no part in this. */
 #define ALONE "watermark=100,period=3600"
@@ -229,6 +233,7 @@ static void refused(void)
 	int file = file_new(&mount), log = log_open();
 	char *memory = map_shared(file, pages), *private;
 	struct crowd crowd;
+	long refusals;
 
 	/* A hang ends the test. */
 	alarm(1200);
@@ -252,15 +257,121 @@ static void refused(void)
 	tap_ok(!write_faults(memory + filled * HUGE), "a page given up is one to be had");
 	text_fill(memory + 3 * HUGE, TEXT_LINES, 77);
 	text_fill(memory + 4 * HUGE, TEXT_LINES, 78);
-	tap_ok(wait_until(!write_faults(private)), "and so is one whose data compresses");
-	tap_ok(text_right(memory + 3 * HUGE, TEXT_LINES, 77) || read_faults(memory + 3 * HUGE), "it comes back when there is room");
+	refusals = count_of(&mount, "sigbus");
+	tap_ok(!write_faults(private), "and so is one whose data compresses now, at the first touch");
+	for (int round = 0; round < 3; round++)
+		tap_ok(text_right(memory + 3 * HUGE, TEXT_LINES, 77) && text_right(memory + 4 * HUGE, TEXT_LINES, 78),
+		       "the one of two makes room for the other, and both are as they were, round %d", round);
+	tap_equal(count_of(&mount, "sigbus"), refusals, "nobody is refused while a page can be compressed");
 	alarm(0);
 	unmap_pages(private, 1);
-	tap_ok(text_right(memory + 3 * HUGE, TEXT_LINES, 77) && text_right(memory + 4 * HUGE, TEXT_LINES, 78),
-	       "as it was");
 	unmap_pages(memory, pages);
 	close(file);
 	done(&mount, "refused");
+}
+
+/* Letters of an alphabet of 64, at random: zstd finds that two bits of eight are always the same, LZ4 finds nothing. */
+static void letters(char *page, uint64_t seed)
+{
+	for (unsigned long i = 0; i < HUGE; i++)
+		page[i] = '0' + mix(seed * HUGE + i) % 64;
+}
+
+static bool letters_right(const char *page, uint64_t seed)
+{
+	for (unsigned long i = 0; i < HUGE; i++)
+		if (page[i] != (char)('0' + mix(seed * HUGE + i) % 64))
+			return false;
+	return true;
+}
+
+static bool has_zstd(void)
+{
+	char names[128] = "";
+	FILE *file = fopen(HZ_SYSFS "compressors", "re");
+
+	if (!file || !fgets(names, sizeof(names), file))
+		tap_bail("read " HZ_SYSFS "compressors");
+	fclose(file);
+	return strstr(names, "zstd");
+}
+
+/* What one algorithm has given up is not given up for another. */
+static void another_algorithm(void)
+{
+	struct mount mount_;
+	unsigned int filled = 0;
+	char *memory;
+	int file;
+
+	if (!has_zstd()) {
+		tap_skip("another algorithm", "this kernel has no zstd");
+		return;
+	}
+	mount_ = mount_new("hzmem", ALONE ",compress=lz4");
+	file = file_new(&mount_);
+	memory = map_shared(file, total + 2);
+	for (; filled < total + 2 && !write_faults(memory + filled * HUGE); filled++)
+		letters(memory + filled * HUGE, filled);
+	tap_equal(filled, total, "letters at random fill all pages, as LZ4 cannot compress them");
+	tap_equal(count_of(&mount_, "incompressible"), total, "all of them are known for that");
+	tap_equal(mount("none", mount_.path, "hzmem", MS_REMOUNT, "compress=zstd"), 0, "remounted with zstd");
+	tap_equal(count_of(&mount_, "incompressible"), 0, "none is");
+	tap_ok(!write_faults(memory + filled * HUGE), "and the next touch is no signal");
+	tap_ok(letters_right(memory, 0) && letters_right(memory + (filled - 1) * HUGE, filled - 1), "every byte is right");
+	unmap_pages(memory, total + 2);
+	close(file);
+	done(&mount_, "another algorithm");
+}
+
+/* ---- All that can be compressed is in use at any moment ---------------- */
+
+#define SLOTS 2
+#define WANTED 6
+
+/* Reads one page of a few at a time, of which fewer have room; every other time by a system call that holds it meanwhile. */
+static bool one_of_many(char *memory, unsigned int number, unsigned int rounds)
+{
+	uint64_t state = number + 1;
+	static char copy[HUGE];
+	unsigned int wrong = 0;
+
+	for (unsigned int i = 0; i < rounds; i++) {
+		unsigned int at = next(&state) % WANTED;
+		struct iovec to = { copy, HUGE }, from = { memory + at * HUGE, HUGE };
+
+		if (i % 2)
+			wrong += !text_right(memory + at * HUGE, TEXT_LINES, at);
+		else
+			wrong += process_vm_readv(getpid(), &to, 1, &from, 1, 0) != (ssize_t)HUGE || !text_right(copy, TEXT_LINES, at);
+	}
+	return !wrong;
+}
+
+static void all_in_use(void)
+{
+	struct mount mount = mount_new("hzmem", ALONE);
+	int file = file_new(&mount), failed = 0;
+	unsigned int fixed = total - SLOTS;
+	char *memory = map_shared(file, fixed + WANTED);
+	pid_t children[PROCESSES];
+
+	text_fill_all(memory, fixed, TEXT_RANDOM, 5);
+	text_fill_all(memory + fixed * HUGE, WANTED, TEXT_LINES, 0);
+	for (unsigned int i = 0; i < PROCESSES; i++) {
+		children[i] = fork();
+		if (!children[i])
+			_exit(!one_of_many(memory + fixed * HUGE, i, 40));
+	}
+	for (unsigned int i = 0; i < PROCESSES; i++)
+		failed += ended(children[i]) != 0;
+	tap_equal(failed, 0, "%d processes use %d pages, of which %d have room at a time, and nothing else compresses", PROCESSES,
+		  WANTED, SLOTS);
+	tap_equal(count_of(&mount, "sigbus"), 0, "none was refused");
+	tap_equal(text_wrong(memory, fixed, TEXT_RANDOM, 5), 0, "every byte of the rest is right");
+	unmap_pages(memory, fixed + WANTED);
+	close(file);
+	done(&mount, "all in use");
 }
 
 /* A limit on base memory that is reached: refused as well, until there is room. */
@@ -296,7 +407,9 @@ int main(void)
 	not_ahead();
 	zeros_without_end();
 	together();
+	all_in_use();
 	refused();
+	another_algorithm();
 	base_memory_limited();
 	return tap_end();
 }

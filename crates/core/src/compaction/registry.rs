@@ -8,7 +8,8 @@ use super::{
     BestRatio, CompactionPolicy, LeastOccupied, LowestFirst, Sequential, TwoScanners,
     pages_of_megabytes,
 };
-use crate::build_error::{BuildError, check_parameters, nearest};
+use crate::build_error::{BuildError, check_parameters};
+use crate::nearest;
 use crate::parameters::{ParameterInfo, Parameters, Values};
 
 /// What there is to know about a compaction policy before it is built.

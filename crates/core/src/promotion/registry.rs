@@ -2,7 +2,8 @@
 
 use super::info::PolicyInfo;
 use super::{Policy, adaptive, base, hawkeye, ingens, mega, trident, trident_1g_only, trident_nc};
-use crate::build_error::{BuildError, check_parameters, nearest};
+use crate::build_error::{BuildError, check_parameters};
+use crate::nearest;
 use crate::parameters::{Parameters, Values};
 
 /// The name of the policy that is used where none is named.

@@ -53,7 +53,7 @@ fn the_bar_rises_as_contiguity_becomes_scarce() {
             contiguity,
             ..PLENTY
         };
-        let observed = observation(memory, &[(1, regions(1000, 512, accessed))]);
+        let observed = observation(memory.clone(), &[(1, regions(1000, 512, accessed))]);
         decides(&mut *adaptive(), &observed, 2).len()
     };
     assert_eq!(with(32 * GIB, 64), 1000);
@@ -81,7 +81,11 @@ fn when_contiguity_is_scarce_the_most_used_regions_get_it() {
         contiguity: 10 * HUGE_PAGE_SIZE,
         ..PLENTY
     };
-    let decided = decides(&mut *adaptive(), &observation(memory, &[(1, mixed)]), 2);
+    let decided = decides(
+        &mut *adaptive(),
+        &observation(memory.clone(), &[(1, mixed)]),
+        2,
+    );
     assert_eq!(
         decided,
         (500..510)
@@ -274,7 +278,7 @@ fn promotions_leave_the_watermark_untouched() {
         available: 10 * GIB + (10 << 20),
         ..available(11)
     };
-    let observed = observation(memory, &[(1, regions(1000, 461, 461))]);
+    let observed = observation(memory.clone(), &[(1, regions(1000, 461, 461))]);
     let decided = decides(&mut *adaptive(), &observed, 2).len() as u64;
     let added = decided * 51 * 4096;
     assert!(
@@ -352,7 +356,7 @@ fn no_more_is_demoted_than_the_shortage_asks_for() {
     };
     let mut adaptive = adaptive();
     step(&mut *adaptive, &observation(available(5), &[(1, vec![])]));
-    let truth = observation(memory, &[(1, pages)]);
+    let truth = observation(memory.clone(), &[(1, pages)]);
     let mut decided = Vec::new();
     for _ in 0..5 {
         decided = step(&mut *adaptive, &truth);

@@ -82,7 +82,7 @@ fn without_a_gigabyte_to_spare_nothing_is_copied() {
             available,
             ..PLENTY
         };
-        let observed = with_giant_pages(observation(memory, &[(1, huge_spans(4, 512))]));
+        let observed = with_giant_pages(observation(memory.clone(), &[(1, huge_spans(4, 512))]));
         decides(&mut *adaptive(), &observed, 20).len()
     };
     // A tenth of 64 GiB is to stay available.

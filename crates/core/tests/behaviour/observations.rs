@@ -57,6 +57,7 @@ pub(crate) fn huge(index: u64, accessed: bool, zero_filled: Option<u16>) -> Regi
     RegionObservation {
         page_size: PageSize::Huge,
         zero_filled,
+        swapped: 0,
         ..base(index, 512, accessed)
     }
 }

@@ -104,6 +104,6 @@ fn while_memory_is_short_nothing_is_added() {
         ..PLENTY
     };
     let regions = vec![base(0, 511, 511), base(1, 512, 0)];
-    let observed = observation(short, &[(1, regions)]);
+    let observed = observation(short.clone(), &[(1, regions)]);
     assert_eq!(decides(&mut *trident(), &observed, 1), [promote(1, 1)]);
 }

@@ -29,7 +29,7 @@ struct Args {
     #[arg(value_enum)]
     names: Vec<Name>,
     /// Bytes of the programs that are measured
-    #[arg(long, value_name = "BYTES", default_value = "4GiB", value_parser = mega_lab::bytes::parse)]
+    #[arg(long, value_name = "BYTES", default_value = "4GiB", value_parser = mega_core::bytes::parse)]
     size: u64,
     /// How often each measurement is repeated, in turn with what it is compared to
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=100))]

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use mega_lab::Error;
 use mega_lab::subject::Subject;
 use mega_linux::kernel::Kernel;
-use mega_linux::tracker::BpfTracker;
+use mega_linux::observe::tracker::BpfTracker;
 
 use crate::bar::{Bar, Wanted};
 use crate::setting::{Setting, median};

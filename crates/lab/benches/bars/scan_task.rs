@@ -12,14 +12,14 @@ use mega_lab::Error;
 use mega_lab::mapping::Area;
 use mega_lab::translations::Translations;
 use mega_linux::kernel::Kernel;
-use mega_linux::tracker::{BpfTracker, ModuleTracker, Tracker};
+use mega_linux::observe::tracker::{BpfTracker, ModuleTracker, Tracker};
 
 use crate::bar::{Bar, Wanted};
 use crate::setting::{Setting, median};
 use crate::timed_scan::{milliseconds_per_gib, timed_scan};
 
 pub(crate) fn measure(setting: &Setting) -> Result<Vec<Bar>, Error> {
-    let missing = |e: mega_linux::tracker::Unavailable| Error::Missing(e.to_string());
+    let missing = |e: mega_linux::observe::tracker::Unavailable| Error::Missing(e.to_string());
     let mut module = ModuleTracker::open(Arc::clone(&setting.kernel)).map_err(missing)?;
     let mut bpf = BpfTracker::open(Arc::clone(&setting.kernel)).map_err(missing)?;
     let kernel = setting.kernel.as_ref();

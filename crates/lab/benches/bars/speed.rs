@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use mega_lab::Error;
 use mega_lab::subject::Subject;
-use mega_linux::run_dir::RunDir;
-use mega_linux::thp_mode::{self, Guard, ThpMode};
+use mega_linux::settings::run_dir::RunDir;
+use mega_linux::settings::thp_mode::{self, Guard, ThpMode};
 
 use crate::bar::{Bar, Wanted};
 use crate::setting::{Setting, failed, median, wait_until_huge};
@@ -82,8 +82,8 @@ fn ratio(setting: &Setting, mut always: Subject, mut managed: Subject) -> Result
         "bars: THP always {:.2}, mega {:.2} M updates a second, with {} and {} in huge pages",
         rates[0] / 1e6,
         rates[1] / 1e6,
-        mega_lab::bytes::format(always.huge_bytes),
-        mega_lab::bytes::format(managed.huge_bytes)
+        mega_core::bytes::format(always.huge_bytes),
+        mega_core::bytes::format(managed.huge_bytes)
     );
     Ok(rates[1] / rates[0])
 }

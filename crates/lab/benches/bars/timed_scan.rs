@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use mega_core::RegionObservation;
 use mega_lab::Error;
 use mega_linux::kernel::Kernel;
+use mega_linux::observe::tracker::{Target, Tracker};
 use mega_linux::process;
-use mega_linux::tracker::{Target, Tracker};
 
 use crate::setting::failed;
 

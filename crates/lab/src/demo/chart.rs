@@ -1,8 +1,9 @@
 //! The result as a picture: a group of bars per metric, one bar per mode.
 
+use mega_core::bytes;
+
 use super::mode::Mode;
 use super::summary::{ModeSummary, Summary};
-use crate::bytes;
 use crate::svg::{Anchor, FAINT, INK, Picture, Style, style};
 
 const WIDTH: f64 = 760.0;

@@ -40,11 +40,9 @@ pub(super) fn measure(
     interrupt: &Interrupt,
     progress: &Progress,
 ) -> Result<Sample, Error> {
-    let program = std::env::current_exe()
-        .map_err(|e| Error::io("finding this program, to start it as the measured one", e))?;
     let report = Scratch::new();
     let workload = [format!("--size={}", plan.size), "--until-eof".to_owned()];
-    let mut command = mode.command(&program, &report.0, &workload);
+    let mut command = mode.command(&report.0, &workload)?;
     let course = Course::new(mode, plan);
     let done = run_workload(&mut command, mode, course, interrupt, progress)?;
     let manager_cpu_seconds = match mode {

@@ -15,13 +15,13 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
+use mega_core::bytes;
 use mega_linux::doctor;
 use mega_linux::kernel::{Kernel, LiveKernel};
-use mega_linux::run_dir::RunDir;
-use mega_linux::stale;
-use mega_linux::thp_mode::{Guard, ThpMode};
+use mega_linux::settings::run_dir::RunDir;
+use mega_linux::settings::stale;
+use mega_linux::settings::thp_mode::{Guard, ThpMode};
 
-use crate::bytes;
 use crate::error::Error;
 use crate::interrupt::Interrupt;
 use crate::warm_up::warm_up;

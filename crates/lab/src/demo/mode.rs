@@ -5,6 +5,9 @@ use std::process::Command;
 
 use serde::Serialize;
 
+use crate::error::Error;
+use crate::programs;
+
 /// How the program gets its pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -29,21 +32,27 @@ impl Mode {
         }
     }
 
-    /// The command that runs the workload with these arguments so. `program` is the mega binary, `report`
-    /// where the manager writes what it did.
-    pub(super) fn command(self, program: &Path, report: &Path, workload: &[String]) -> Command {
-        let mut command = Command::new(program);
-        if self == Mode::Mega {
+    /// The command that runs the workload with these arguments so. The manager writes what it did to `report`.
+    ///
+    /// # Errors
+    /// Where this program or mega cannot be found.
+    pub(super) fn command(self, report: &Path, workload: &[String]) -> Result<Command, Error> {
+        let own = programs::own()?;
+        let mut command = if self == Mode::Mega {
+            let mut command = Command::new(programs::mega()?);
             command
                 .args(["run", "--interval", "1s", "--fault", "base", "--report"])
                 .arg(report)
                 .arg("--")
-                .arg(program);
-        }
+                .arg(own);
+            command
+        } else {
+            Command::new(own)
+        };
         command.args(["workload", "mixed", "--json"]).args(workload);
         if self == Mode::Base {
             command.arg("--no-huge-pages");
         }
-        command
+        Ok(command)
     }
 }

@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
+use mega_core::bytes;
+
 use super::mode::Mode;
 use crate::available;
-use crate::bytes;
 use crate::error::Error;
 
 /// Every mode runs this often; the figures are medians.

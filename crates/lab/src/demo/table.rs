@@ -1,8 +1,9 @@
 //! The result as a table for the terminal.
 
+use mega_core::bytes;
+
 use super::chart::METRICS;
 use super::summary::Summary;
-use crate::bytes;
 use crate::columns::{Side, align};
 
 /// Draws it: a line per metric, a column per mode.

@@ -53,7 +53,7 @@ pub(super) fn fragment(seed: u64, percent: RangeInclusive<usize>) -> Result<Cont
 fn fill(contents: &mut Contents) -> Result<usize, Error> {
     let mut filled = 0;
     while filled < contents.pages() {
-        let memory = mega_linux::memory::observe(&LiveKernel).map_err(of_linux)?;
+        let memory = mega_linux::observe::memory::observe(&LiveKernel).map_err(of_linux)?;
         if memory.contiguity < memory.total / LEFT_OVER {
             break;
         }

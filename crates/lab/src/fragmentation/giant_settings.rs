@@ -4,9 +4,9 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use mega_linux::chunk_order;
 use mega_linux::kernel::{Kernel, LiveKernel};
 use mega_linux::physical::vmstat;
+use mega_linux::settings::chunk_order;
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;

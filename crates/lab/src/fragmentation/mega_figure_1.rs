@@ -7,11 +7,11 @@
 
 use std::fmt::Write;
 
+use mega_core::bytes;
 use serde::{Deserialize, Serialize};
 
 use super::contents::Contents;
 use super::period::{Compaction, PAPER_BYTES, Period, machine_bytes};
-use crate::bytes;
 use crate::error::Error;
 use crate::mapping::PAGE;
 use crate::random::{Random, below};

@@ -6,11 +6,11 @@
 //! other; and which half is freed is drawn at random.
 
 use std::fmt::Write;
+use std::sync::Arc;
 
 use mega_linux::kernel::{Kernel, LiveKernel};
-use mega_linux::physical::device::{Device, LiveDevice};
-use mega_linux::physical::interface::{Region, ScanTask, TASK_CLEAR};
-use rustix::fd::AsRawFd;
+use mega_linux::module::Device;
+use mega_linux::module::interface::{Region, ScanTask, TASK_CLEAR};
 use serde::{Deserialize, Serialize};
 
 use super::contents::Contents;
@@ -78,14 +78,14 @@ pub(super) fn measure(policy: &str) -> Result<Measurement, Error> {
 
 /// Tells the module what this process accesses, as mega's own tracker does.
 struct Heat {
-    device: LiveDevice,
+    device: Device,
     regions: Vec<Region>,
     this: mega_linux::kernel::ProcessHandle,
 }
 
 impl Heat {
     fn open() -> Result<Self, Error> {
-        let device = LiveDevice::open(&LiveKernel).map_err(of_linux)?;
+        let device = Device::open(Arc::new(LiveKernel)).map_err(of_linux)?;
         let this = LiveKernel
             .open_process(std::process::id())
             .map_err(|error| Error::io("open a pidfd of this process", error))?;
@@ -97,20 +97,18 @@ impl Heat {
     }
 
     fn look(&mut self, contents: &Contents) -> Result<(), Error> {
-        let pidfd = self.this.fd().map(|fd| fd.as_raw_fd()).unwrap_or(-1);
         let range = contents.addresses();
         let mut start = range.start;
         while start < range.end {
             let length = range.end - start;
             let mut request = ScanTask {
                 flags: TASK_CLEAR,
-                pidfd,
                 start,
                 length,
                 ..ScanTask::default()
             };
             self.device
-                .scan_task(&mut request, &mut self.regions)
+                .scan_task(&self.this, &mut request, &mut self.regions)
                 .map_err(|error| Error::io("scan this process through /dev/mega", error))?;
             if request.next <= start {
                 return Err(Error::Failed(

@@ -95,7 +95,8 @@ impl Compaction {
 
     /// Free blocks now.
     pub(super) fn free_blocks(&self) -> Result<u64, Error> {
-        let memory = mega_linux::memory::observe(self.kernel.as_ref()).map_err(of_linux)?;
+        let memory =
+            mega_linux::observe::memory::observe(self.kernel.as_ref()).map_err(of_linux)?;
         Ok(memory.contiguity / mega_core::HUGE_PAGE_SIZE)
     }
 
@@ -120,7 +121,7 @@ fn build(name: &str, memory_bytes: u64) -> Result<Box<dyn CompactionPolicy>, Err
 
 /// The memory of this machine, in bytes.
 pub(super) fn machine_bytes() -> Result<u64, Error> {
-    mega_linux::memory::observe(&LiveKernel)
+    mega_linux::observe::memory::observe(&LiveKernel)
         .map(|memory| memory.total)
         .map_err(of_linux)
 }

@@ -170,8 +170,8 @@ fn report_one(measurement: &Measurement) -> String {
          average {:.1} % of one CPU, worst cycle {:.1} %; {per_page} for each page compressed\n\
          paper: 11.0 % on average, 16.6 % at worst, with daemons on two nodes. Emulation makes a compressed page many \
          times dearer than a CPU does; the share grows with it.\n",
-        crate::bytes::format(measurement.configured * AMOUNT / 100),
-        crate::bytes::format(measurement.configured),
+        mega_core::bytes::format(measurement.configured * AMOUNT / 100),
+        mega_core::bytes::format(measurement.configured),
         Duration::from_millis(measurement.period_ms).as_secs_f64(),
         table(&rows),
         daemon / total * 100.0,

@@ -8,12 +8,12 @@ use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
+use mega_core::bytes;
 use serde::{Deserialize, Serialize};
 
 use super::content::{Content, Source};
 use super::memory::{self, Mapper, Memory, Setup};
 use super::{state, table};
-use crate::bytes;
 use crate::error::Error;
 use crate::mapping::HUGE_PAGE;
 

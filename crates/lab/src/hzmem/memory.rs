@@ -47,10 +47,10 @@ impl Memory {
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct Setup {
     /// Bytes of memory configured
-    #[arg(long, value_name = "SIZE", value_parser = crate::bytes::parse)]
+    #[arg(long, value_name = "SIZE", value_parser = mega_core::bytes::parse)]
     pub(super) configured: u64,
     /// Bytes of base pages that compressed data may take
-    #[arg(long, value_name = "SIZE", value_parser = crate::bytes::parse, default_value = "256MiB")]
+    #[arg(long, value_name = "SIZE", value_parser = mega_core::bytes::parse, default_value = "256MiB")]
     pub(super) compressed: u64,
     /// Milliseconds between two looks for cold pages
     #[arg(long, value_name = "N", default_value_t = 2000)]

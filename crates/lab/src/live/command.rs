@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::builder::PossibleValuesParser;
+use mega_core::bytes;
 
 use super::cpus;
 use super::experiment::Experiment;
@@ -17,23 +18,15 @@ use super::progress::Progress;
 use super::report;
 use super::results::Results;
 use super::runner::Runner;
-use crate::bytes;
 use crate::error::Error;
 use crate::interrupt::Interrupt;
 
 /// The name that stands for every experiment.
 const ALL: &str = "all";
 
-/// The papers' experiments on this machine, every mode side by side
-#[derive(Clone, Debug, clap::Args)]
-pub struct Args {
-    #[command(subcommand)]
-    command: Command,
-}
-
-/// What to do.
+/// What to do with the experiments.
 #[derive(Clone, Debug, clap::Subcommand)]
-enum Command {
+pub enum Command {
     /// Run an experiment, or all of them, in every mode, interleaved
     Live(Live),
     /// Make the page on all results below a folder anew, and print its summary as Markdown
@@ -52,7 +45,7 @@ enum Command {
 
 /// `mega lab live`
 #[derive(Clone, Debug, clap::Args)]
-struct Live {
+pub struct Live {
     /// Which experiment, or `all`
     #[arg(value_parser = names())]
     experiment: String,
@@ -87,8 +80,8 @@ struct Live {
 /// # Errors
 /// [`Error::Missing`] when a program, a kernel feature or a privilege is missing, otherwise when a run failed or was
 /// interrupted. What modes had changed globally is put back; after a crash, the next start of mega does it.
-pub fn run(args: &Args) -> Result<String, Error> {
-    match &args.command {
+pub fn run(command: &Command) -> Result<String, Error> {
+    match command {
         Command::Live(live) => run_live(live),
         Command::Report { folder } => report::renew(folder),
         Command::List { json } => list(*json),

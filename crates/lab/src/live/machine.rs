@@ -4,8 +4,8 @@ use std::fs;
 use std::path::Path;
 
 use mega_linux::kernel::LiveKernel;
-use mega_linux::memory::meminfo_bytes;
-use mega_linux::thp_mode;
+use mega_linux::observe::memory::meminfo_bytes;
+use mega_linux::settings::thp_mode;
 use serde::{Deserialize, Serialize};
 
 use super::cpus;

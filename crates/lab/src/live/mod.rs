@@ -28,4 +28,4 @@ mod run;
 mod runner;
 mod server;
 
-pub use command::{Args, run};
+pub use command::{Command, Live, run};

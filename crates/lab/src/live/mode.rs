@@ -2,9 +2,10 @@
 
 use std::fmt;
 use std::str::FromStr;
+use std::sync::Arc;
 
 use mega_core::policy::{self, PolicyInfo};
-use mega_linux::giant::GiantPages;
+use mega_linux::act::giant::GiantPages;
 use mega_linux::kernel::LiveKernel;
 
 /// How a program gets its pages.
@@ -35,7 +36,7 @@ impl Mode {
     /// The modes that an experiment is run in when none is named: without the policies for giant pages where the
     /// machine has none, which would show once more what others do.
     pub(crate) fn usual() -> Vec<Mode> {
-        let giant_pages = GiantPages::open(&LiveKernel).is_ok();
+        let giant_pages = GiantPages::open(Arc::new(LiveKernel)).is_ok();
         Mode::with_policies(|info| giant_pages || !info.for_giant_pages)
     }
 

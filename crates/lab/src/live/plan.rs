@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
+use mega_core::bytes;
+
 use super::experiment::Experiment;
 use super::mode::Mode;
 use super::results::Settings;
 use crate::available;
-use crate::bytes;
 use crate::error::Error;
 use crate::mapping::HUGE_PAGE;
 

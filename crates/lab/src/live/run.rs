@@ -5,13 +5,15 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use mega_core::bytes;
+
 use super::cpus;
 use super::manager_report;
 use super::mode::Mode;
 use super::process::Process;
-use crate::bytes;
 use crate::error::Error;
 use crate::interrupt::Interrupt;
+use crate::programs;
 use crate::resident;
 use crate::workload::report::{Done, Ready};
 
@@ -75,7 +77,7 @@ impl Run<'_> {
         let mut command = ending_with_the_lab(end);
         if let Mode::Mega(policy) = self.mode {
             command
-                .arg(mega()?)
+                .arg(programs::mega()?)
                 .args(["run", "--quiet", "--fault", "base", "--policy", policy])
                 .arg("--interval")
                 .arg(format!("{}ms", self.interval.as_millis()))
@@ -101,7 +103,7 @@ impl Run<'_> {
     /// # Errors
     /// As [`Run::command`].
     pub(crate) fn workload_beside(&self, name: &str) -> Result<Command, Error> {
-        let mut command = self.beside(mega()?);
+        let mut command = self.beside(programs::own()?);
         command
             .args(["workload", name, "--json", "--until-eof", "--pin"])
             .arg(format!("--seed={}", self.seed));
@@ -132,7 +134,7 @@ impl Run<'_> {
     }
 
     fn own_workload(&self, name: &str, end: AtTheLabsEnd) -> Result<Command, Error> {
-        let mut command = self.command_on(&cpus::every(), mega()?, end)?;
+        let mut command = self.command_on(&cpus::every(), programs::own()?, end)?;
         command
             .args(["workload", name, "--json", "--until-eof", "--pin"])
             .arg(format!("--seed={}", self.seed));
@@ -293,12 +295,6 @@ fn ending_with_the_lab(end: AtTheLabsEnd) -> Command {
     let mut command = Command::new("setpriv");
     command.args(["--pdeathsig", signal, "--"]);
     command
-}
-
-/// This program's own file.
-fn mega() -> Result<PathBuf, Error> {
-    std::env::current_exe()
-        .map_err(|e| Error::io("finding this program, to start it as the measured one", e))
 }
 
 #[allow(clippy::cast_precision_loss)]

@@ -1,6 +1,6 @@
 //! What workloads are told on the command line.
 
-use crate::bytes;
+use mega_core::bytes;
 
 /// What a workload is told that any number of threads can do.
 #[derive(Clone, Debug, clap::Args)]

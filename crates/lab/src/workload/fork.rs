@@ -7,6 +7,7 @@ use super::arguments::Common;
 use super::report::{Done, Reporter};
 use super::stop::Stop;
 use crate::error::Error;
+use crate::programs;
 
 /// What `fork` is told besides.
 #[derive(Clone, Copy, Debug, clap::Args)]
@@ -25,8 +26,7 @@ pub(super) fn run(
     reporter: &mut Reporter,
     stop: &mut Stop,
 ) -> Result<Done, Error> {
-    let program = std::env::current_exe()
-        .map_err(|e| Error::io("finding this program, to start it as a child", e))?;
+    let program = programs::own()?;
     reporter.ready(Vec::new())?;
     let mut children = Vec::new();
     for number in 0..family.children {

@@ -5,10 +5,10 @@ use std::sync::mpsc::Sender;
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
+use mega_core::bytes;
 use serde::{Deserialize, Serialize};
 
 use super::rates::{Rates, rate};
-use crate::bytes;
 use crate::error::Error;
 use crate::mapping::Area;
 use crate::resident::{self, Resident};

@@ -1,8 +1,7 @@
-//! The BPF program that walks page tables (`walk.bpf.c`), and what is needed to load and run it.
+//! Loading BPF programs, and running them as task iterators.
 
-mod abi;
-mod program;
-mod task_link;
+mod iterator;
+mod load;
 
-pub(crate) use abi::{Identity, MAX_RANGES, Request, Run, Status};
-pub(crate) use program::{LoadError, Program, RunError, Thread};
+pub(crate) use iterator::{attach_to_all, attach_to_thread, iterator};
+pub(crate) use load::{LoadError, load};

@@ -47,16 +47,16 @@ fn generations(kernel: &dyn Kernel) -> Option<String> {
 
 /// khugepaged promotes on its own where the mode lets it.
 fn khugepaged(kernel: &dyn Kernel) -> Option<String> {
-    let mode = crate::thp_mode::read(kernel).ok()?;
+    let mode = crate::settings::thp_mode::read(kernel).ok()?;
     let defrag = kernel
         .read(Path::new(
             "/sys/kernel/mm/transparent_hugepage/khugepaged/defrag",
         ))
         .ok()?;
     let which = match mode {
-        crate::thp_mode::ThpMode::Always => "every process",
-        crate::thp_mode::ThpMode::Madvise => "memory that programs asked huge pages for",
-        crate::thp_mode::ThpMode::Never => return None,
+        crate::settings::thp_mode::ThpMode::Always => "every process",
+        crate::settings::thp_mode::ThpMode::Madvise => "memory that programs asked huge pages for",
+        crate::settings::thp_mode::ThpMode::Never => return None,
     };
     (defrag.trim_ascii() == b"1")
         .then(|| format!("khugepaged promotes on its own in {which} (THP mode `{mode}`)"))

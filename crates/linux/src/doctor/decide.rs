@@ -1,11 +1,12 @@
-//! Judges what was seen: a feature each, with what it is for, what lacking it costs, and how to get it.
+//! Judges what was seen. Each feature says what it is for, what it costs to lack it, and how to get it.
 
 use std::io;
 
 use super::probe::{CAP_SYS_NICE, CAP_SYS_PTRACE, Capability, Probes};
 use super::{Feature, State, TrackerChoice};
+use crate::error::other_module;
 use crate::kernel::Refused;
-use crate::tracker_choice::Choice;
+use crate::observe::tracker_choice::Choice;
 use crate::{Error, TrackerKind};
 
 /// Every feature, in the order in which they matter.
@@ -24,7 +25,9 @@ pub(super) fn features(probes: &Probes, choice: &Choice) -> Vec<Feature> {
         clear_refs(probes),
         fault_control(probes),
         read_memory(probes),
+        shared_memory(probes),
         cgroups(probes),
+        module(probes),
         giant_pages(probes),
         hzmem(probes),
     ]);
@@ -57,7 +60,7 @@ fn rank(kind: TrackerKind) -> usize {
         .unwrap_or(usize::MAX)
 }
 
-/// State and sight of something that was tried.
+/// The state of something that was tried, and what was seen.
 fn tried(result: &io::Result<()>) -> (State, String) {
     match result {
         Ok(()) => (State::Available, "tried: it works".to_owned()),
@@ -193,7 +196,7 @@ fn zeros_given_back(probes: &Probes) -> Feature {
         state,
         seen,
         needed_for: "giving bloat back",
-        cost_if_missing: "demotion gives no memory back at once; the kernel can only reclaim the pages later",
+        cost_if_missing: "demotion gives no memory back at once; the kernel reclaims the pages later",
         remedy: "boot Linux 6.12 or newer",
         required: false,
     }
@@ -255,8 +258,8 @@ fn pagemap_scan(probes: &Probes) -> Feature {
         name: "PAGEMAP_SCAN",
         state,
         seen,
-        needed_for: "telling shared zeros from zero-filled pages; a cheaper `mapped` tracker",
-        cost_if_missing: "pagemap is read whole instead, several times dearer",
+        needed_for: "telling the shared page of zeros from zero-filled pages; a cheaper `mapped` tracker",
+        cost_if_missing: "pagemap is read whole instead, at several times the cost",
         remedy: "boot Linux 6.7 or newer",
         required: false,
     }
@@ -288,8 +291,8 @@ fn fault_control(probes: &Probes) -> Feature {
         name: "base faults per process (PR_THP_DISABLE_EXCEPT_ADVISED)",
         state,
         seen,
-        needed_for: "`--fault base` without touching other processes",
-        cost_if_missing: "where the global THP mode is `always` it is set to `madvise` meanwhile, for all processes",
+        needed_for: "`--fault base` without a change to other processes",
+        cost_if_missing: "where the global THP mode is `always`, it is `madvise` for that time, for all processes",
         remedy: "boot Linux 6.18 or newer",
         required: false,
     }
@@ -320,6 +323,28 @@ fn read_memory(probes: &Probes) -> Feature {
     }
 }
 
+fn shared_memory(probes: &Probes) -> Feature {
+    let (state, seen) = match probes.shmem_enabled.as_deref() {
+        None => (
+            State::Missing,
+            "/sys/kernel/mm/transparent_hugepage/shmem_enabled cannot be read".to_owned(),
+        ),
+        Some(setting @ ("never" | "deny")) => {
+            (State::Missing, format!("shmem_enabled is {setting}"))
+        }
+        Some(setting) => (State::Available, format!("shmem_enabled is {setting}")),
+    };
+    Feature {
+        name: "huge pages for shared memory (shmem_enabled)",
+        state,
+        seen,
+        needed_for: "promoting memory that processes share (MAP_SHARED | MAP_ANONYMOUS, memfd, System V), PostgreSQL's say",
+        cost_if_missing: "what is mapped meanwhile gets addresses that no huge page fits, mostly, and stays so; `mega scan` lists it",
+        remedy: "write advise to /sys/kernel/mm/transparent_hugepage/shmem_enabled before the programs start",
+        required: false,
+    }
+}
+
 fn cgroups(probes: &Probes) -> Feature {
     let (state, seen) = match probes.unified_cgroups {
         true => (State::Available, "/proc/self/cgroup names one".to_owned()),
@@ -336,15 +361,46 @@ fn cgroups(probes: &Probes) -> Feature {
     }
 }
 
+fn module(probes: &Probes) -> Feature {
+    let (state, seen) = match &probes.module {
+        Ok(()) => (
+            State::Available,
+            "it is loaded, and speaks this program's version of its interface".to_owned(),
+        ),
+        Err(error) => (State::Missing, what_is_missing(error)),
+    };
+    Feature {
+        name: "kernel module (mega.ko)",
+        state,
+        seen,
+        needed_for: "the tracker `module`, emptying chosen blocks, giant pages",
+        cost_if_missing: "the next best tracker is used, and free blocks are left to the kernel's own compaction",
+        remedy: match probes.module {
+            Err(Error::OtherModule { .. }) => {
+                "build the module that belongs to this program (`make -C kernel/module`), unload the other (`rmmod mega`) and load it (`insmod kernel/module/mega.ko`)"
+            }
+            _ => "build it and load it: `make -C kernel/module`, `insmod kernel/module/mega.ko`",
+        },
+        required: false,
+    }
+}
+
+/// What an error says is missing. How to get it is left out, as a feature has a remedy of its own.
+fn what_is_missing(error: &Error) -> String {
+    match error {
+        Error::Missing { feature, .. } => format!("{feature} is missing"),
+        Error::OtherModule { theirs } => other_module(*theirs),
+        error => error.to_string(),
+    }
+}
+
 fn giant_pages(probes: &Probes) -> Feature {
     let (state, seen) = match &probes.giant_pages {
         Ok(()) => (
             State::Available,
             "the kernel has them, and mega.ko can make them".to_owned(),
         ),
-        // How to get it is said below.
-        Err(Error::Missing { feature, .. }) => (State::Missing, format!("{feature} is missing")),
-        Err(error) => (State::Missing, error.to_string()),
+        Err(error) => (State::Missing, what_is_missing(error)),
     };
     Feature {
         name: "transparent 1 GiB pages",
@@ -352,7 +408,7 @@ fn giant_pages(probes: &Probes) -> Feature {
         seen,
         needed_for: "giant pages: promoting 1 GiB of a program to one translation",
         cost_if_missing: "2 MiB pages are the largest: a program that uses more than its TLB reaches by them keeps missing it",
-        remedy: crate::giant::REMEDY,
+        remedy: crate::act::giant::REMEDY,
         required: false,
     }
 }

@@ -1,11 +1,13 @@
-//! What this kernel and these privileges allow, what each missing thing costs, and how to get it.
+//! Says what this kernel and these privileges allow, what each missing thing costs, and how to get it.
 //!
-//! `probe` looks, `decide` judges what was seen, and nothing is applied. Looking changes nothing but a few MiB
-//! of this process's own memory, on which promotion and demotion are tried.
+//! `probe` looks, `decide` judges what was seen, and nothing is applied. To look changes only a few MiB of this process's
+//! own memory: promotion and demotion are tried on them.
 
 mod consumers;
 mod decide;
 mod experiment;
+mod faults;
+mod left_behind;
 mod probe;
 
 use std::sync::Arc;
@@ -13,10 +15,14 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use crate::kernel::Kernel;
-use crate::run_dir::RunDir;
-use crate::thp_mode::Stale;
-use crate::tracker_choice::{self, Choice};
+use crate::observe::tracker_choice::{self, Choice};
+use crate::settings::ledger;
+use crate::settings::run_dir::RunDir;
+use crate::settings::thp_mode::Stale;
 use crate::{Error, TrackerKind};
+use left_behind::LeftBehind;
+
+pub use faults::Faults;
 
 /// Whether a feature is there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -58,10 +64,16 @@ pub struct Examination {
     pub features: Vec<Feature>,
     /// The tracker that would be used, and why.
     pub tracker: TrackerChoice,
-    /// What else clears Accessed bits or changes page sizes on this machine, as far as it can be seen.
+    /// What page faults take; `None` where the THP mode cannot be read.
+    pub faults: Option<Faults>,
+    /// What else is seen to clear Accessed bits or to change page sizes on this machine.
     pub other_consumers: Vec<String>,
-    /// What a killed mega left changed, to be put back by the next that starts.
+    /// The THP mode, where a killed mega left it changed. The next that starts puts it back.
     pub stale_state: Option<Stale>,
+    /// All other settings that a killed mega left changed.
+    pub stale_settings: Vec<ledger::Stale>,
+    /// Why it is not known what killed megas left changed; `None` where it is known.
+    pub stale_unknown: Option<String>,
 }
 
 /// Which tracker would be used.
@@ -90,24 +102,29 @@ impl Examination {
     }
 }
 
-/// Examines the kernel. Changes nothing but memory of its own; behind a boundary that refuses writes, what cannot be
-/// tried without one is [`State::Unknown`].
+/// Examines the kernel. Changes nothing but memory of its own. Behind a boundary that refuses writes, what takes a write to
+/// try is [`State::Unknown`].
 #[must_use]
 pub fn examine(kernel: &Arc<dyn Kernel>) -> Examination {
-    examine_with(kernel.as_ref(), &tracker_choice::choose(kernel, None))
+    examine_with(kernel, &tracker_choice::choose(kernel, None))
 }
 
-/// Examines the kernel, the trackers having been tried already.
-pub(crate) fn examine_with(kernel: &dyn Kernel, choice: &Choice) -> Examination {
+/// Examines the kernel, after the trackers were tried.
+pub(crate) fn examine_with(kernel: &Arc<dyn Kernel>, choice: &Choice) -> Examination {
     let probes = probe::look(kernel);
+    let left_behind = left_behind::find(kernel.as_ref(), RunDir::existing().as_ref());
+    let (left_behind, stale_unknown) = match left_behind {
+        Ok(left_behind) => (left_behind, None),
+        Err(error) => (LeftBehind::default(), Some(error.to_string())),
+    };
     Examination {
         kernel_release: probes.release.clone(),
         features: decide::features(&probes, choice),
         tracker: decide::tracker(choice),
-        other_consumers: consumers::find(kernel),
-        // Without a run directory there can be no record in it.
-        stale_state: RunDir::existing()
-            .and_then(|run_dir| crate::thp_mode::stale(kernel, &run_dir).ok())
-            .flatten(),
+        faults: probes.mode.as_ref().ok().map(|&mode| faults::under(mode)),
+        other_consumers: consumers::find(kernel.as_ref()),
+        stale_state: left_behind.mode,
+        stale_settings: left_behind.settings,
+        stale_unknown,
     }
 }

@@ -2,15 +2,17 @@
 
 use std::io;
 use std::path::Path;
+use std::sync::Arc;
 
 use mega_core::BASE_PAGE_SIZE;
 
 use super::experiment::{self, Experiment};
 use crate::Error;
-use crate::giant::GiantPages;
+use crate::act::giant::GiantPages;
 use crate::hzmem;
 use crate::kernel::{Kernel, PagemapScan, category};
-use crate::thp_mode::{self, ThpMode};
+use crate::module::Device;
+use crate::settings::thp_mode::{self, ThpMode};
 
 /// A capability by its number in `linux/capability.h`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,9 +46,13 @@ pub(super) struct Probes {
     pub(super) per_process_fault_control: Option<bool>,
     /// Yama's restriction on reading other processes' memory, 0 to 3; `None` without Yama.
     pub(super) ptrace_scope: Option<u8>,
+    /// The setting in force for the kernel's own tmpfs; `None` where the kernel has none.
+    pub(super) shmem_enabled: Option<String>,
     pub(super) unified_cgroups: bool,
     /// hzmem's memory in bytes; an error where its module is not loaded, or cannot be asked.
     pub(super) hzmem: Result<u64, Error>,
+    /// Whether mega.ko is loaded and can be asked.
+    pub(super) module: Result<(), Error>,
     /// Whether giant pages can be made.
     pub(super) giant_pages: Result<(), Error>,
 }
@@ -59,7 +65,8 @@ impl Probes {
 }
 
 /// Looks.
-pub(super) fn look(kernel: &dyn Kernel) -> Probes {
+pub(super) fn look(boundary: &Arc<dyn Kernel>) -> Probes {
+    let kernel = boundary.as_ref();
     Probes {
         release: line(kernel, "/proc/sys/kernel/osrelease").unwrap_or_default(),
         read_only: kernel.is_read_only(),
@@ -68,9 +75,11 @@ pub(super) fn look(kernel: &dyn Kernel) -> Probes {
         experiment: experiment::run(kernel),
         pagemap_scan: pagemap_scan(kernel),
         clear_refs: kernel.write(Path::new("/proc/self/clear_refs"), b"1"),
-        per_process_fault_control: crate::fault::knows_per_process_control(kernel),
+        per_process_fault_control: crate::settings::fault::knows_per_process_control(kernel),
         ptrace_scope: line(kernel, "/proc/sys/kernel/yama/ptrace_scope")
             .and_then(|text| text.parse().ok()),
+        shmem_enabled: line(kernel, "/sys/kernel/mm/transparent_hugepage/shmem_enabled")
+            .and_then(|text| Some(text.split_once('[')?.1.split_once(']')?.0.to_owned())),
         unified_cgroups: kernel
             .read(Path::new("/proc/self/cgroup"))
             .is_ok_and(|text| {
@@ -78,7 +87,8 @@ pub(super) fn look(kernel: &dyn Kernel) -> Probes {
                     .any(|line| line.starts_with(b"0::"))
             }),
         hzmem: hzmem::read_ranges(kernel).map(|ranges| ranges.iter().map(|range| range.size).sum()),
-        giant_pages: GiantPages::open(kernel).map(drop),
+        module: Device::open(Arc::clone(boundary)).map(drop),
+        giant_pages: GiantPages::open(Arc::clone(boundary)).map(drop),
     }
 }
 

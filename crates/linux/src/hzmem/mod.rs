@@ -1,7 +1,7 @@
-//! hzmem.ko: the memory it owns, its mounts and what they hold, as `/sys/fs/hzmem` shows them; and memory given to it
-//! and taken back.
+//! hzmem.ko: reads from `/sys/fs/hzmem` what memory it owns and what its mounts hold, gives it memory, and takes memory
+//! back.
 //!
-//! `docs/hzmem.md` says what it is. The module counts in pages of 2 MiB; everything here is in bytes.
+//! `docs/hzmem.md` says what hzmem is. The module counts in pages of 2 MiB; everything here is in bytes.
 
 pub mod mount_points;
 mod mounts;
@@ -39,7 +39,7 @@ pub struct State {
     pub mounts: Vec<Mount>,
 }
 
-/// The module, which was loaded when this was made.
+/// The module. It was loaded when this was made.
 pub struct Hzmem {
     kernel: Arc<dyn Kernel>,
 }
@@ -79,9 +79,9 @@ impl Hzmem {
         })
     }
 
-    /// Gives it memory: `start` to `start + bytes` is taken from the kernel for good, whatever is in it moved elsewhere.
-    /// Both are multiples of the size of a memory block ([`crate::memory_blocks::size`]). Where it fails, the kernel has
-    /// the memory again, though it may have to be put online.
+    /// Gives it the memory from `start` to `start + bytes`. The kernel moves what is in there and loses that memory for
+    /// good. Both numbers are multiples of the size of a memory block ([`crate::physical::memory_blocks::size`]). Where it
+    /// fails, the kernel has the memory again, though it may have to be put online.
     ///
     /// # Errors
     /// [`Error::Missing`] where the privilege is missing; [`Error::Io`] where the memory could not be had.
@@ -109,17 +109,17 @@ impl Hzmem {
         )
     }
 
-    /// Gives the range that begins at `start` back to the kernel. Its memory blocks have to be put online then
-    /// ([`crate::memory_blocks::put_online`]).
+    /// Gives the range that begins at `start` back to the kernel. Afterwards its memory blocks have to be put online
+    /// ([`crate::physical::memory_blocks::put_online`]).
     ///
     /// # Errors
     /// [`Error::Missing`] where the privilege is missing; [`Error::Io`] where it is in use, or cannot be given back.
     pub fn remove(&self, start: u64) -> Result<(), Error> {
         let attempt = format!("take the memory at {start:#x} back from hzmem");
         self.write("remove", &format!("{start:#x}"), attempt, |number| match number {
-            libc::EBUSY => Some("pages of it are in use; remove files from hzmem's mounts, or end who uses them"),
+            libc::EBUSY => Some("pages of it are in use; remove files from hzmem's mounts, or end the programs that use them"),
             libc::ENOENT => Some("no range of hzmem begins there; see `mega hz status`"),
-            libc::EINVAL => Some("it is not made of whole memory blocks, so the kernel cannot have it; it stays hzmem's"),
+            libc::EINVAL => Some("it is not made of whole memory blocks, so the kernel cannot take it; hzmem keeps it"),
             _ => None,
         })
     }

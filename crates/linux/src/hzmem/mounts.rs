@@ -1,4 +1,4 @@
-//! `/sys/fs/hzmem/mounts`: what each mount is set to, what it holds, and what it has done.
+//! `/sys/fs/hzmem/mounts`: the options of each mount, what it holds, and what it has done.
 
 use std::path::{Path, PathBuf};
 
@@ -49,7 +49,7 @@ pub struct Held {
     pub resident: u64,
     /// Found to be zeros, and kept nowhere.
     pub zero: u64,
-    /// Compressed: what it is when it is decompressed.
+    /// Compressed; their size when they are decompressed.
     pub compressed: u64,
     /// Base pages that the compressed data takes.
     pub compressed_size: u64,
@@ -57,7 +57,7 @@ pub struct Held {
     pub active: u64,
     /// Of the resident, in the inactive list.
     pub inactive: u64,
-    /// Of the resident, what could not be compressed well the last time.
+    /// Of the resident, those that did not compress well the last time.
     pub incompressible: u64,
     /// Pages found pinned when they were to be compressed.
     pub pinned: u64,
@@ -88,7 +88,7 @@ impl Held {
         (self.compressed > 0).then(|| self.compressed_size as f64 / self.compressed as f64)
     }
 
-    /// How many times the memory it takes it holds: effective to physical memory; `None` where it takes none.
+    /// Bytes that its files hold for each byte of physical memory that it takes; `None` where it takes none.
     #[must_use]
     #[allow(clippy::cast_precision_loss)]
     pub fn expansion(&self) -> Option<f64> {

@@ -11,6 +11,8 @@ use rustix::fs::{Mode, OFlags};
 use rustix::process::{Pid, PidfdFlags};
 use rustix::time::ClockId;
 
+use crate::module::{ModuleRequest, ioctl};
+
 use super::{Advice, FileHandle, Kernel, PageRange, PagemapScan, ProcessHandle, ThpDisable, sys};
 
 /// The kernel this runs on.
@@ -114,6 +116,10 @@ impl Kernel for LiveKernel {
 
     fn cpu_time(&self) -> Duration {
         clock(ClockId::ProcessCPUTime)
+    }
+
+    fn ask_module(&self, device: &FileHandle, request: ModuleRequest<'_>) -> io::Result<()> {
+        ioctl::ask(device.fd().ok_or_else(not_live)?, request)
     }
 }
 

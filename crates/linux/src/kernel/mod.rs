@@ -1,10 +1,11 @@
 //! The boundary: every read and every write of kernel state passes [`Kernel`].
 //!
-//! [`LiveKernel`] is the kernel this runs on, [`ReadOnly`] refuses every write (dry run), and
-//! [`fake::FakeKernel`] is a scripted one for tests. The trait is flat and its arguments are plain data, so
-//! that a recorder can wrap it. The only kernel state that does not pass it is the BPF walker's: a loaded
-//! program is a live object of its own ([`crate::tracker`]).
+//! [`LiveKernel`] is the kernel this runs on, [`ReadOnly`] refuses every write (dry run). With the feature `fake` there
+//! is a scripted kernel for tests, `fake::FakeKernel`. The trait is flat and its arguments are plain data, so that a
+//! recorder can wrap it. Two things do not pass it: the BPF walker, because a loaded program is a live object of its own
+//! ([`crate::observe::tracker`]), and what a tracker does to memory of its own to check itself.
 
+#[cfg(any(test, feature = "fake"))]
 pub mod fake;
 mod live;
 mod read_only;
@@ -16,6 +17,8 @@ use std::ops::Range;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+
+use crate::module::ModuleRequest;
 
 pub use live::LiveKernel;
 pub use read_only::{ReadOnly, Refused};
@@ -137,8 +140,8 @@ pub enum ThpDisable {
     ExceptAdvised,
 }
 
-/// Reads and writes of kernel state. Errors are the kernel's own error numbers, except that a boundary which
-/// does not write answers writes with [`Refused`].
+/// Reads and writes of kernel state. Errors are the kernel's own error numbers. A boundary that does not write answers
+/// writes with [`Refused`].
 pub trait Kernel: Send + Sync {
     /// The whole content of a file.
     ///
@@ -158,7 +161,7 @@ pub trait Kernel: Send + Sync {
     /// As `readlink`.
     fn read_link(&self, path: &Path) -> io::Result<PathBuf>;
 
-    /// Opens a file for [`Kernel::read_at`] and [`Kernel::pagemap_scan`].
+    /// Opens a file for [`Kernel::read_at`], [`Kernel::pagemap_scan`] and [`Kernel::ask_module`].
     ///
     /// # Errors
     /// As `open`.
@@ -229,8 +232,8 @@ pub trait Kernel: Send + Sync {
     /// As `prctl`: `EINVAL` where the kernel does not know it; or [`Refused`].
     fn set_thp_disable(&self, setting: ThpDisable) -> io::Result<()>;
 
-    /// Major and minor number of the device of the kernel's own tmpfs, in which shared anonymous memory, memfd
-    /// and System V shared memory lie.
+    /// Major and minor number of the kernel's own tmpfs. Shared anonymous memory, memfd and System V shared memory lie
+    /// there.
     ///
     /// # Errors
     /// As `memfd_create`.
@@ -241,6 +244,12 @@ pub trait Kernel: Send + Sync {
 
     /// CPU time this process has used (`CLOCK_PROCESS_CPUTIME_ID`).
     fn cpu_time(&self) -> Duration;
+
+    /// Asks mega.ko, whose `device` is `/dev/mega` opened by [`Kernel::open`].
+    ///
+    /// # Errors
+    /// As the ioctl; [`Refused`] for a request that writes ([`ModuleRequest::writes`]).
+    fn ask_module(&self, device: &FileHandle, request: ModuleRequest<'_>) -> io::Result<()>;
 
     /// Whether this boundary refuses writes.
     fn is_read_only(&self) -> bool {

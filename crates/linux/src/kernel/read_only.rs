@@ -6,6 +6,8 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use crate::module::ModuleRequest;
+
 use super::{Advice, FileHandle, Kernel, PageRange, PagemapScan, ProcessHandle, ThpDisable};
 
 /// A write that a read-only boundary refused. It is the source of an [`io::Error`] of kind
@@ -26,7 +28,7 @@ impl Refused {
     }
 }
 
-/// Reads pass to the boundary inside, writes are [`Refused`].
+/// Passes reads to the boundary inside, and answers writes with [`Refused`].
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ReadOnly<K>(pub K);
 
@@ -105,7 +107,89 @@ impl<K: Kernel> Kernel for ReadOnly<K> {
         self.0.cpu_time()
     }
 
+    fn ask_module(&self, device: &FileHandle, request: ModuleRequest<'_>) -> io::Result<()> {
+        match request.writes() {
+            true => Err(Refused::error()),
+            false => self.0.ask_module(device, request),
+        }
+    }
+
     fn is_read_only(&self) -> bool {
         true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernel::fake::{FakeKernel, FakeModule};
+    use crate::module::Device;
+    use crate::module::interface::{
+        BLOCKS_RESET, COMPACT_DRY_RUN, COMPACT_MOVE_HUGE, Compact, Demote, FreeZero, Promote,
+        ScanBlocks, ScanTask, TASK_CLEAR,
+    };
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    /// The device behind a boundary that refuses to write, and how many requests other than INFO reached the module.
+    fn device() -> (Device, Arc<AtomicU32>) {
+        let reached = Arc::new(AtomicU32::new(0));
+        let count = Arc::clone(&reached);
+        let kernel = FakeKernel::new();
+        kernel.state().module = Some(FakeModule::scripted(move |_| {
+            count.fetch_add(1, Ordering::Relaxed);
+            Ok(())
+        }));
+        let device = Device::open(Arc::new(ReadOnly(kernel))).unwrap();
+        (device, reached)
+    }
+
+    #[test]
+    fn each_request_to_the_module_that_writes_is_refused() {
+        let (device, reached) = device();
+        let process = ProcessHandle::new(1, None);
+        let mut clear = ScanTask {
+            flags: TASK_CLEAR,
+            ..ScanTask::default()
+        };
+        let mut reset = ScanBlocks {
+            flags: BLOCKS_RESET,
+            ..ScanBlocks::default()
+        };
+        let mut move_huge = Compact {
+            flags: COMPACT_MOVE_HUGE,
+            ..Compact::default()
+        };
+        let answers = [
+            device.scan_task(&process, &mut clear, &mut []),
+            device.scan_blocks(&mut reset, &mut []),
+            device.compact(&mut Compact::default()),
+            device.compact(&mut move_huge),
+            device.promote(&process, &mut Promote::default()),
+            device.demote(&process, &mut Demote::default()),
+            device.free_zero(&process, &mut FreeZero::default()),
+        ];
+        for (index, answer) in answers.into_iter().enumerate() {
+            assert!(Refused::is(&answer.unwrap_err()), "request {index}");
+        }
+        assert_eq!(reached.load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    fn requests_that_only_look_pass() {
+        let (device, reached) = device();
+        let process = ProcessHandle::new(1, None);
+        let mut dry_run = Compact {
+            flags: COMPACT_DRY_RUN | COMPACT_MOVE_HUGE,
+            ..Compact::default()
+        };
+        device
+            .scan_task(&process, &mut ScanTask::default(), &mut [])
+            .unwrap();
+        device
+            .scan_blocks(&mut ScanBlocks::default(), &mut [])
+            .unwrap();
+        device.compact(&mut dry_run).unwrap();
+        assert_eq!(reached.load(Ordering::Relaxed), 3);
     }
 }

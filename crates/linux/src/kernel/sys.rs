@@ -1,4 +1,5 @@
-//! The system calls that no library wraps. All `unsafe` of this crate outside the BPF walker is here.
+//! The system calls that no library wraps. The other `unsafe` of this crate is the request to mega.ko (`module/ioctl.rs`),
+//! the trackers' own memory and the BPF walker.
 
 use std::io;
 use std::ops::Range;

@@ -1,8 +1,8 @@
 //! `/proc/iomem`: who has which physical addresses.
 //!
-//! Memory that is taken from the kernel for good is cut out of a `System RAM` resource. Where other resources lie inside of
-//! that one (the kernel's own image, a crash kernel), Linux can cut only what lies above all of them, or at the very
-//! beginning, below all of them; elsewhere it warns, and neither it nor anyone else has the memory then.
+//! Memory that is taken from the kernel for good is cut out of a `System RAM` resource. Other resources may lie inside that
+//! one: the kernel's own image, a crash kernel. Then Linux can cut only above all of them, or at the very beginning, below
+//! all of them. Elsewhere it warns, and afterwards nobody has the memory.
 
 use std::ops::Range;
 use std::path::Path;
@@ -13,7 +13,7 @@ use crate::kernel::Kernel;
 /// What the kernel calls its memory.
 const MEMORY: &str = "System RAM";
 
-/// A resource of the outermost level that is memory, and the addresses of what lies in it.
+/// An outermost resource that is memory, and what lies in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SystemRam {
     /// Its addresses.

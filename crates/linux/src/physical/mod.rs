@@ -1,14 +1,12 @@
 //! Physical memory: what is in each block, and emptying chosen blocks.
 //!
-//! Without anything installed in the kernel, [`PhysicalMemory`] reads `/proc/kpageflags` and the zones from
-//! `/proc`: free, movable and unmovable pages per block, but neither accesses nor ages. With the kernel module it asks
-//! `/dev/mega`, which knows those too, counts pinned and per-CPU pages right, and can empty blocks and chunks.
+//! Without the kernel module, [`PhysicalMemory`] reads `/proc/kpageflags` and the zones: free, movable and unmovable pages
+//! per block, but neither accesses nor ages. With the module it asks `/dev/mega`. That knows accesses and ages too, counts
+//! pinned and per-CPU pages right, and can empty blocks and chunks.
 
 pub mod buddyinfo;
-pub mod device;
-pub mod interface;
-mod ioctl;
 pub mod iomem;
+pub mod memory_blocks;
 mod module_blocks;
 pub mod page_flags;
 pub mod pagetypeinfo;
@@ -28,7 +26,7 @@ use serde::Serialize;
 
 use crate::Error;
 use crate::kernel::Kernel;
-use device::{Device, LiveDevice};
+use crate::module::{Device, device, interface};
 use page_flags::PageFlags;
 use zoneinfo::ZoneSpan;
 
@@ -50,19 +48,21 @@ pub struct PhysicalMemory {
 }
 
 enum Reader {
-    Module(Box<dyn Device>),
-    PageFlags(PageFlags),
+    Module(Device),
+    /// With the reason why the module is not asked.
+    PageFlags(PageFlags, Error),
 }
 
 impl PhysicalMemory {
-    /// By the module where it is loaded, else by `/proc`.
+    /// By the module where it is loaded and speaks this version, else by `/proc`; [`PhysicalMemory::other_module`] tells
+    /// whether one was loaded then.
     ///
     /// # Errors
     /// [`Error::Missing`] where the privilege for either is missing.
     pub fn open(kernel: Arc<dyn Kernel>) -> Result<Self, Error> {
         match Self::with_module(Arc::clone(&kernel)) {
-            Err(Error::Missing { .. }) => {
-                let reader = Reader::PageFlags(PageFlags::open(kernel.as_ref())?);
+            Err(why @ (Error::Missing { .. } | Error::OtherModule { .. })) => {
+                let reader = Reader::PageFlags(PageFlags::open(kernel.as_ref())?, why);
                 Ok(PhysicalMemory { kernel, reader })
             }
             opened => opened,
@@ -72,18 +72,30 @@ impl PhysicalMemory {
     /// By the module only: what is needed to empty blocks.
     ///
     /// # Errors
-    /// [`Error::Missing`] where it is not loaded, speaks another version, or the privilege is missing.
+    /// [`Error::Missing`] where it is not loaded or the privilege is missing, [`Error::OtherModule`] where it speaks
+    /// another version.
     pub fn with_module(kernel: Arc<dyn Kernel>) -> Result<Self, Error> {
-        let device = LiveDevice::open(kernel.as_ref())?;
-        Ok(Self::with_device(kernel, Box::new(device)))
+        let reader = Reader::Module(Device::open(Arc::clone(&kernel))?);
+        Ok(PhysicalMemory { kernel, reader })
     }
 
-    /// By a device of the caller's.
+    /// [`Error::OtherModule`], where a module is loaded that speaks another version and is not asked for that.
     #[must_use]
-    pub fn with_device(kernel: Arc<dyn Kernel>, device: Box<dyn Device>) -> Self {
-        PhysicalMemory {
-            kernel,
-            reader: Reader::Module(device),
+    pub fn other_module(&self) -> Option<&Error> {
+        match &self.reader {
+            Reader::PageFlags(_, why @ Error::OtherModule { .. }) => Some(why),
+            _ => None,
+        }
+    }
+
+    /// What can empty blocks.
+    fn module(&self) -> Result<&Device, Error> {
+        match &self.reader {
+            Reader::Module(device) => Ok(device),
+            Reader::PageFlags(_, Error::OtherModule { theirs }) => {
+                Err(Error::OtherModule { theirs: *theirs })
+            }
+            Reader::PageFlags(..) => Err(device::missing()),
         }
     }
 
@@ -92,12 +104,12 @@ impl PhysicalMemory {
     pub fn source(&self) -> Source {
         match self.reader {
             Reader::Module(_) => Source::Module,
-            Reader::PageFlags(_) => Source::PageFlags,
+            Reader::PageFlags(..) => Source::PageFlags,
         }
     }
 
-    /// Looks at physical memory and changes nothing, telling `progress` after each batch how many frames were looked at, of how
-    /// many. Reading `/proc/kpageflags` takes 8 bytes per frame.
+    /// Looks at physical memory and changes nothing. After each batch it tells `progress` how many frames were looked at,
+    /// and how many there are. Reading `/proc/kpageflags` takes 8 bytes per frame.
     ///
     /// # Errors
     /// [`Error::Io`], [`Error::Malformed`].
@@ -108,25 +120,23 @@ impl PhysicalMemory {
         self.look(false, progress)
     }
 
-    /// Empties a memory block, huge pages in it too, in pieces of at most a chunk; stops at the first piece that cannot
-    /// be emptied.
+    /// Empties a memory block, huge pages too, in pieces of at most a chunk. It stops at the first piece that cannot be
+    /// emptied.
     ///
     /// # Errors
-    /// [`Error::Missing`] without the module; [`Error::Io`].
+    /// [`Error::Missing`] without the module, [`Error::OtherModule`]; [`Error::Io`].
     pub fn empty_memory_block(
         &mut self,
         block: &MemoryBlock,
     ) -> Result<(Stopped, MigrationCounts), Error> {
         let dry_run = self.kernel.is_read_only();
-        let Reader::Module(device) = &mut self.reader else {
-            return Err(device::missing());
-        };
+        let device = self.module()?;
         let order = block.pages.ilog2().min(Unit::Chunk.order().into());
         let mut stopped = Stopped::AlreadyFree;
         let mut counts = MigrationCounts::default();
         for piece in 0..block.pages >> order {
             let frame = block.first_pfn + (piece << order);
-            let (how, moved, _) = compact(device.as_mut(), frame, order, true, dry_run)?;
+            let (how, moved, _) = compact(device, frame, order, true, dry_run)?;
             counts.add(&moved);
             if how != Stopped::AlreadyFree {
                 stopped = how;
@@ -150,12 +160,12 @@ impl PhysicalMemory {
         let mut zones = Vec::with_capacity(spans.len());
         for span in &spans {
             let mut report = |frames: u64| progress(before + frames.min(span.spanned), total);
-            let mut blocks = match &mut self.reader {
+            let mut blocks = match &self.reader {
                 Reader::Module(device) => {
                     let frames = block_frames(span);
-                    module_blocks::read(device.as_mut(), frames, forget_accesses, &mut report)?
+                    module_blocks::read(device, frames, forget_accesses, &mut report)?
                 }
-                Reader::PageFlags(flags) => {
+                Reader::PageFlags(flags, _) => {
                     flags.blocks(self.kernel.as_ref(), block_frames(span), &mut report)?
                 }
             };
@@ -234,12 +244,10 @@ impl Compactor for PhysicalMemory {
 
     fn empty(&mut self, targets: &[Target]) -> Result<Vec<Emptied>, Error> {
         let dry_run = self.kernel.is_read_only();
-        let Reader::Module(device) = &mut self.reader else {
-            return Err(device::missing());
-        };
+        let device = self.module()?;
         let mut reports = Vec::with_capacity(targets.len());
         for target in targets {
-            let report = empty_one(device.as_mut(), target, dry_run)?;
+            let report = empty_one(device, target, dry_run)?;
             reports.push(report);
             if report.stopped == Stopped::Interrupted {
                 break;
@@ -249,7 +257,7 @@ impl Compactor for PhysicalMemory {
     }
 }
 
-fn empty_one(device: &mut dyn Device, target: &Target, dry_run: bool) -> Result<Emptied, Error> {
+fn empty_one(device: &Device, target: &Target, dry_run: bool) -> Result<Emptied, Error> {
     // A chunk is worth the huge pages that are moved for it.
     let move_huge = target.unit == Unit::Chunk;
     let order = target.unit.order();
@@ -265,7 +273,7 @@ fn empty_one(device: &mut dyn Device, target: &Target, dry_run: bool) -> Result<
 
 /// Empties 2^`order` frames from `frame` on.
 fn compact(
-    device: &mut dyn Device,
+    device: &Device,
     frame: u64,
     order: u32,
     move_huge: bool,
@@ -317,7 +325,7 @@ fn stopped(stop: u32) -> Result<Stopped, Error> {
             return Err(Error::Malformed {
                 path: Path::new(interface::DEVICE).to_owned(),
                 reason: format!(
-                    "the module stopped for a reason this program does not know ({unknown})"
+                    "the module gave a reason to stop that this program does not know ({unknown})"
                 ),
             });
         }

@@ -6,17 +6,18 @@ use std::time::Duration;
 use mega_core::PageSize;
 use mega_core::compaction::{Block, BlockObservation, PAGES_PER_BLOCK};
 
-use super::device::{Device, refused};
-use super::interface::{self, ScanBlocks};
 use crate::Error;
+use crate::module::Device;
+use crate::module::device::refused;
+use crate::module::interface::{self, ScanBlocks};
 
 /// Blocks per request: 4 GiB, 32 KiB of answer.
 const BATCH: u32 = 2048;
 
 /// The blocks of `frames`, which begin and end at a block's edge, in order. Blocks without memory are left out.
-/// With `forget_accesses` the module counts accesses anew from here.
+/// With `forget_accesses` the module starts to count accesses anew.
 pub(super) fn read(
-    device: &mut dyn Device,
+    device: &Device,
     frames: Range<u64>,
     forget_accesses: bool,
     progress: &mut dyn FnMut(u64),

@@ -9,7 +9,7 @@ use mega_core::compaction::{Block, BlockObservation, PAGES_PER_BLOCK};
 use crate::Error;
 use crate::kernel::{FileHandle, Kernel};
 
-/// The bits used of `/proc/kpageflags` (`Documentation/admin-guide/mm/pagemap.rst`).
+/// The bits of `/proc/kpageflags` that are used (`Documentation/admin-guide/mm/pagemap.rst`).
 mod flag {
     /// On a list of the kernel's reclaim.
     pub(super) const LRU: u64 = 1 << 5;
@@ -161,7 +161,7 @@ fn read_fully(
     Ok(filled)
 }
 
-/// Counts frames by their use, block after block: a part of a larger page is what that page is.
+/// Counts frames by their use, block after block. A part of a larger page counts as that page does.
 #[derive(Debug, Default)]
 struct Counter {
     /// The flags of the last frame that was not a part of a larger page.
@@ -199,7 +199,7 @@ impl Counter {
         Use::of(self.head)
     }
 
-    /// The size of the page that the last frame was seen to belong to: known for sure only at its end.
+    /// The size of the page that the last frame belongs to. It is known for sure only at the page's end.
     fn page_size(&self) -> PageSize {
         let pages = self.length * mega_core::BASE_PAGE_SIZE;
         if self.head & (flag::THP | flag::HUGE) == 0 || pages < PageSize::Huge.bytes() {

@@ -2,70 +2,55 @@
 
 use std::collections::VecDeque;
 use std::io;
+use std::sync::Mutex;
 
 use mega_core::compaction::ZoneKind;
 
 use super::*;
+use crate::kernel::fake::{FakeKernel, FakeModule};
 use crate::kernel::{LiveKernel, ReadOnly};
-use interface::{Compact, Info, Region, ScanBlocks, ScanTask};
+use crate::module::ModuleRequest;
 
-/// A device that answers COMPACT from a list and keeps what it was asked.
-#[derive(Default)]
-struct Scripted {
-    info: Info,
-    answers: VecDeque<io::Result<u32>>,
-    blocks: Vec<interface::Block>,
-    asked: Arc<std::sync::Mutex<Vec<(u64, u32, u32)>>>,
+/// What was asked: frame, order and flags.
+type Asked = Arc<Mutex<Vec<(u64, u32, u32)>>>;
+
+/// A kernel whose module answers COMPACT from a list, and keeps what it was asked.
+fn compacting(answers: Vec<io::Result<u32>>) -> (FakeKernel, Asked) {
+    let asked = Asked::default();
+    let kept = Arc::clone(&asked);
+    let mut answers = VecDeque::from(answers);
+    let kernel = FakeKernel::new();
+    kernel.state().module = Some(FakeModule::scripted(move |request| {
+        let ModuleRequest::Compact(request) = request else {
+            return Err(io::Error::from_raw_os_error(libc::ENOTTY));
+        };
+        let asked = (request.frame, request.order, request.flags);
+        kept.lock().expect("no test panics with it").push(asked);
+        request.stop = answers.pop_front().expect("an answer for each request")?;
+        request.migrated = 100;
+        Ok(())
+    }));
+    (kernel, asked)
 }
 
-impl Device for Scripted {
-    fn info(&self) -> &Info {
-        &self.info
-    }
-
-    fn scan_task(&mut self, _: &mut ScanTask, _: &mut [Region]) -> io::Result<()> {
-        Err(io::Error::from_raw_os_error(libc::ESRCH))
-    }
-
-    fn scan_blocks(
-        &mut self,
-        request: &mut ScanBlocks,
-        blocks: &mut [interface::Block],
-    ) -> io::Result<()> {
+/// A device whose module knows these blocks, and reports at most `most` at once.
+fn blocks_device(known: Vec<interface::Block>, most: u32) -> Device {
+    let mut module = FakeModule::scripted(move |request| {
+        let ModuleRequest::ScanBlocks { request, blocks } = request else {
+            return Err(io::Error::from_raw_os_error(libc::ENOTTY));
+        };
         let first = usize::try_from(request.start_frame / 512).unwrap_or(usize::MAX);
-        let known = self.blocks.get(first..).unwrap_or_default();
+        let known = known.get(first..).unwrap_or_default();
         for (slot, block) in blocks.iter_mut().zip(known) {
             *slot = *block;
             request.done += 1;
         }
         Ok(())
-    }
-
-    fn compact(&mut self, request: &mut Compact) -> io::Result<()> {
-        let asked = (request.frame, request.order, request.flags);
-        self.asked
-            .lock()
-            .expect("no test panics with it")
-            .push(asked);
-        request.stop = self
-            .answers
-            .pop_front()
-            .expect("an answer for each request")?;
-        request.migrated = 100;
-        Ok(())
-    }
-
-    fn promote(&mut self, _: &mut interface::Promote) -> io::Result<()> {
-        Err(io::Error::from_raw_os_error(libc::ENOTTY))
-    }
-
-    fn demote(&mut self, _: &mut interface::Demote) -> io::Result<()> {
-        Err(io::Error::from_raw_os_error(libc::ENOTTY))
-    }
-
-    fn free_zero(&mut self, _: &mut interface::FreeZero) -> io::Result<()> {
-        Err(io::Error::from_raw_os_error(libc::ENOTTY))
-    }
+    });
+    module.info.max_blocks = most;
+    let kernel = FakeKernel::new();
+    kernel.state().module = Some(module);
+    Device::open(Arc::new(kernel)).expect("the module is loaded")
 }
 
 fn target(unit: Unit, first_pfn: u64) -> Target {
@@ -85,11 +70,8 @@ fn empty(answers: Vec<io::Result<u32>>) -> Result<Vec<Stopped>, Error> {
     let targets: Vec<Target> = (0..answers.len() as u64)
         .map(|i| target(Unit::Block, i * 512))
         .collect();
-    let device = Scripted {
-        answers: answers.into(),
-        ..Scripted::default()
-    };
-    let mut memory = PhysicalMemory::with_device(Arc::new(LiveKernel), Box::new(device));
+    let (kernel, _) = compacting(answers);
+    let mut memory = PhysicalMemory::open(Arc::new(kernel)).expect("the module is loaded");
     Ok(memory
         .empty(&targets)?
         .iter()
@@ -134,13 +116,9 @@ fn what_is_not_understood_is_an_error_and_a_lost_privilege_says_so() {
 
 #[test]
 fn a_dry_run_asks_the_module_to_look_only() {
-    let asked = Arc::default();
-    let device = Scripted {
-        answers: [Ok(8), Ok(8)].into(),
-        asked: Arc::clone(&asked),
-        ..Scripted::default()
-    };
-    let mut memory = PhysicalMemory::with_device(Arc::new(ReadOnly(LiveKernel)), Box::new(device));
+    let (kernel, asked) = compacting(vec![Ok(8), Ok(8)]);
+    let kernel = Arc::new(ReadOnly(kernel));
+    let mut memory = PhysicalMemory::open(kernel).expect("the module is loaded");
     let targets = [target(Unit::Block, 512), target(Unit::Chunk, 1 << 18)];
     assert!(memory.empty(&targets).is_ok());
     let both = interface::COMPACT_DRY_RUN | interface::COMPACT_MOVE_HUGE;
@@ -152,13 +130,8 @@ fn a_dry_run_asks_the_module_to_look_only() {
 
 /// What came of emptying a memory block of `pages` pages, and which frames the module was asked for, in which orders.
 fn empty_memory_block(pages: u64, answers: &[u32]) -> (Stopped, u64, Vec<(u64, u32, u32)>) {
-    let asked = Arc::default();
-    let device = Scripted {
-        answers: answers.iter().copied().map(Ok).collect(),
-        asked: Arc::clone(&asked),
-        ..Scripted::default()
-    };
-    let mut memory = PhysicalMemory::with_device(Arc::new(LiveKernel), Box::new(device));
+    let (kernel, asked) = compacting(answers.iter().copied().map(Ok).collect());
+    let mut memory = PhysicalMemory::open(Arc::new(kernel)).expect("the module is loaded");
     let block = MemoryBlock {
         first_pfn: 2 * pages,
         pages,
@@ -191,6 +164,29 @@ fn a_memory_block_is_emptied_whole_or_in_chunks_until_one_stays() {
 }
 
 #[test]
+fn a_module_that_speaks_another_version_is_not_asked_and_named() {
+    let kernel = FakeKernel::new();
+    let mut module = FakeModule::with_giant_pages();
+    module.info.version += 1;
+    kernel.state().module = Some(module);
+    let flags = "/proc/kpageflags".into();
+    kernel.state().files.insert(flags, Vec::new());
+    let mut memory = PhysicalMemory::open(Arc::new(kernel.clone())).expect("there are the flags");
+    assert_eq!(memory.source(), Source::PageFlags);
+    assert!(matches!(
+        memory.other_module(),
+        Some(Error::OtherModule { theirs: Some(2) })
+    ));
+    assert!(matches!(
+        memory.empty(&[target(Unit::Block, 0)]),
+        Err(Error::OtherModule { .. })
+    ));
+    kernel.state().module = None;
+    let memory = PhysicalMemory::open(Arc::new(kernel)).expect("there are the flags");
+    assert!(memory.other_module().is_none(), "none is loaded");
+}
+
+#[test]
 fn blocks_are_read_in_batches_and_the_first_look_knows_no_age() {
     let old = interface::Block {
         free: 500,
@@ -207,13 +203,8 @@ fn blocks_are_read_in_batches_and_the_first_look_knows_no_age() {
         flags: interface::BLOCK_ABSENT,
         ..Default::default()
     };
-    let mut device = Scripted {
-        blocks: vec![old, new, absent, old, old],
-        ..Scripted::default()
-    };
-    device.info.max_blocks = 2;
-    let blocks =
-        module_blocks::read(&mut device, 0..5 * 512, false, &mut |_| ()).expect("it answers");
+    let device = blocks_device(vec![old, new, absent, old, old], 2);
+    let blocks = module_blocks::read(&device, 0..5 * 512, false, &mut |_| ()).expect("it answers");
     let seen: Vec<_> = blocks
         .iter()
         .map(|b| (b.block.index(), b.accessed, b.age))
@@ -239,11 +230,8 @@ fn a_reserved_pageblock_holds_nothing_that_can_be_moved() {
         flags: interface::BLOCK_RESERVED,
         ..Default::default()
     };
-    let mut device = Scripted {
-        blocks: vec![reserved],
-        ..Scripted::default()
-    };
-    let blocks = module_blocks::read(&mut device, 0..512, false, &mut |_| ()).expect("it answers");
+    let device = blocks_device(vec![reserved], 1);
+    let blocks = module_blocks::read(&device, 0..512, false, &mut |_| ()).expect("it answers");
     let counts: Vec<_> = blocks
         .iter()
         .map(|b| (b.free, b.movable, b.unmovable))
@@ -253,8 +241,8 @@ fn a_reserved_pageblock_holds_nothing_that_can_be_moved() {
 
 #[test]
 fn a_scan_that_does_not_get_on_ends_as_interrupted() {
-    let mut device = Scripted::default();
-    assert!(module_blocks::read(&mut device, 0..512, false, &mut |_| ()).is_err());
+    let device = blocks_device(Vec::new(), 1);
+    assert!(module_blocks::read(&device, 0..512, false, &mut |_| ()).is_err());
 }
 
 #[test]

@@ -40,8 +40,8 @@ pub fn read(kernel: &dyn Kernel) -> Result<Vec<ZoneSpan>, Error> {
     Ok(spans)
 }
 
-/// The spans in the text of `/proc/zoneinfo`, in its order. Zones without frames, and those that are not
-/// wholly described, are left out.
+/// The spans in the text of `/proc/zoneinfo`, in its order. It leaves out zones without frames and zones whose
+/// description is not whole.
 #[must_use]
 pub fn parse(text: &str) -> Vec<ZoneSpan> {
     let mut spans = Vec::new();

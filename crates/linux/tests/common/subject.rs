@@ -8,9 +8,9 @@ use std::ops::Range;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use mega_core::ProcessId;
-use mega_linux::fault::{self, FaultControl};
 use mega_linux::kernel::LiveKernel;
 use mega_linux::process;
+use mega_linux::settings::fault::{self, FaultControl};
 
 const PAGE: usize = 4096;
 const REGION: usize = 2 << 20;
@@ -100,9 +100,16 @@ impl Subject {
         }
     }
 
-    /// Maps `regions` aligned regions of a kind: `private`, `shared`.
+    /// Maps `regions` aligned regions of a kind: `private`; `shared`, at addresses that agree with their offsets modulo
+    /// 2 MiB; `misaligned`, shared at addresses that do not.
     pub(crate) fn map(&mut self, kind: &str, regions: usize) -> Range<u64> {
         let start = self.ask(&format!("map {kind} {}", regions * REGION));
+        start..start + (regions * REGION) as u64
+    }
+
+    /// Maps `regions` regions of a file that others map too.
+    pub(crate) fn open(&mut self, path: &str, regions: usize) -> Range<u64> {
+        let start = self.ask(&format!("open {path} {}", regions * REGION));
         start..start + (regions * REGION) as u64
     }
 
@@ -134,17 +141,27 @@ impl Subject {
 
     /// What smaps says of huge pages in the mappings that lie in `range`, in bytes.
     pub(crate) fn huge_bytes(&self, range: &Range<u64>) -> u64 {
+        self.smaps_bytes(range, &["AnonHugePages:", "ShmemPmdMapped:"])
+    }
+
+    /// What smaps says was accessed since the bits were cleared, in the mappings that lie in `range`, in bytes.
+    pub(crate) fn referenced_bytes(&self, range: &Range<u64>) -> u64 {
+        self.smaps_bytes(range, &["Referenced:"])
+    }
+
+    /// The sum of these lines of smaps over the mappings that lie in `range`, in bytes.
+    fn smaps_bytes(&self, range: &Range<u64>, names: &[&str]) -> u64 {
         let smaps = std::fs::read_to_string(format!("/proc/{}/smaps", self.pid())).unwrap();
         let mut inside = false;
-        let mut huge = 0;
+        let mut bytes = 0;
         for line in smaps.lines() {
             let first = line.split_ascii_whitespace().next().unwrap_or("");
             if let Some((start, end)) = first.split_once('-') {
                 let start = u64::from_str_radix(start, 16).unwrap();
                 let end = u64::from_str_radix(end, 16).unwrap();
                 inside = range.start < end && start < range.end;
-            } else if inside && matches!(first, "AnonHugePages:" | "ShmemPmdMapped:") {
-                huge += line
+            } else if inside && names.contains(&first) {
+                bytes += line
                     .split_ascii_whitespace()
                     .nth(1)
                     .unwrap()
@@ -153,7 +170,7 @@ impl Subject {
                     * 1024;
             }
         }
-        huge
+        bytes
     }
 }
 
@@ -185,6 +202,7 @@ fn obey(line: &str) -> u64 {
     match words[0] {
         "pid" => u64::from(std::process::id()),
         "map" => map(words[1], number(2)) as u64,
+        "open" => open(words[1], number(2)) as u64,
         "fill" => pages(&words).map(|page| fill(page) as u64).sum(),
         "touch" => pages(&words).map(|page| u64::from(touch(page))).sum(),
         "sum" => pages(&words).fold(0xcbf2_9ce4_8422_2325, sum),
@@ -241,11 +259,7 @@ fn obey(line: &str) -> u64 {
 /// Maps memory that starts at a region.
 fn map(kind: &str, length: usize) -> usize {
     use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
-    let flags = match kind {
-        "private" => MapFlags::PRIVATE,
-        "shared" => MapFlags::SHARED,
-        other => panic!("no such kind: {other}"),
-    } | MapFlags::NORESERVE;
+    let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
     let protection = ProtFlags::READ | ProtFlags::WRITE;
     // SAFETY: new memory at an address of the kernel's choice.
     let base =
@@ -259,6 +273,33 @@ fn map(kind: &str, length: usize) -> usize {
     };
     cut(base, start);
     cut(start + length, base + length + 2 * REGION);
+    let shared_from = match kind {
+        "private" => return start,
+        "shared" => start,
+        "misaligned" => start - PAGE,
+        other => panic!("no such kind: {other}"),
+    };
+    let place = std::ptr::with_exposed_provenance_mut(shared_from);
+    let shared = MapFlags::SHARED | MapFlags::NORESERVE | MapFlags::FIXED;
+    // SAFETY: over what was just mapped, and the page below it that was left out.
+    unsafe { mmap_anonymous(place, start + length - shared_from, protection, shared) }.unwrap();
+    start
+}
+
+/// Maps a file, shared, where huge pages of it fit.
+fn open(path: &str, length: usize) -> usize {
+    use rustix::mm::{MapFlags, ProtFlags, mmap};
+    let file = std::fs::File::options()
+        .read(true)
+        .write(true)
+        .open(path)
+        .unwrap();
+    let start = map("private", length);
+    let place = std::ptr::with_exposed_provenance_mut(start);
+    let protection = ProtFlags::READ | ProtFlags::WRITE;
+    let flags = MapFlags::SHARED | MapFlags::FIXED;
+    // SAFETY: over what was just mapped. Only subjects of one test map the file, and each knows that.
+    unsafe { mmap(place, length, protection, flags, &file, 0) }.unwrap();
     start
 }
 

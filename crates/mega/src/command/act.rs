@@ -3,18 +3,18 @@
 use std::process::ExitCode;
 use std::sync::Arc;
 
+use mega_core::bytes;
 use mega_core::{
     Action, ActionKind, Cause, Machine, Outcome, PageSize, ProcessId, Region, RegionRef, Span,
 };
-use mega_lab::bytes;
-use mega_linux::giant::GiantPages;
+use mega_linux::act::giant::GiantPages;
 use mega_linux::kernel::LiveKernel;
 use mega_linux::{Host, HostOptions, LinuxMachine, MachineOptions, TrackerKind, process};
 
 use crate::cli::{Act, Demote, LargePage};
 use crate::exit::Failure;
 use crate::output;
-use crate::report::{ActionReport, VERSION, causes_in_words};
+use crate::report::{ActionReport, VERSION, Words, causes_in_words, words};
 
 /// Regions acted on between two looks at the progress: 128 MiB.
 const BATCH: usize = 64;
@@ -42,7 +42,7 @@ pub(super) fn demote(args: &Demote) -> Result<ExitCode, Failure> {
 
 fn run(args: &Act, kind: ActionKind) -> Result<ExitCode, Failure> {
     let process = process::identify(&LiveKernel, args.pid)?;
-    // Accesses do not matter here, and this tracker costs nothing to start.
+    // Accesses do not matter here, and this tracker starts at no cost.
     let options = HostOptions {
         dry_run: args.dry_run,
         tracker: Some(TrackerKind::Mapped),
@@ -50,11 +50,13 @@ fn run(args: &Act, kind: ActionKind) -> Result<ExitCode, Failure> {
     let host = Arc::new(Host::open(options)?);
     let of_spans = kind.page_size() == PageSize::Giant;
     if of_spans {
-        // It says what is missing.
-        let giant_pages = GiantPages::open(host.kernel().as_ref())?;
+        // The error says what is missing.
+        let giant_pages = GiantPages::open(Arc::clone(host.kernel()))?;
         if kind == ActionKind::FreeZero {
             giant_pages.needs_free_zero()?;
         }
+    } else if let Some(other) = host.other_module() {
+        output::say(&other.to_string());
     }
     let mut machine = LinuxMachine::new(
         host,
@@ -96,7 +98,7 @@ fn act_on_regions(
     regions: Vec<Region>,
     report: &mut ActionReport,
 ) {
-    let progress = output::progress(verb(report.action), regions.len() as u64);
+    let progress = output::progress(words(report.action).verb, regions.len() as u64);
     let actions: Vec<Action> = regions
         .into_iter()
         .map(|region| action(report.action, process, region))
@@ -116,7 +118,7 @@ fn act_on_spans(
     spans: &[Span],
     report: &mut ActionReport,
 ) {
-    let progress = output::progress(verb(report.action), spans.len() as u64);
+    let progress = output::progress(words(report.action).verb, spans.len() as u64);
     for &span in spans {
         report.record(act_on_span(machine, process, span, report.action));
         progress.inc(1);
@@ -124,7 +126,7 @@ fn act_on_spans(
     progress.finish_and_clear();
 }
 
-/// Changes one span. What is to be promoted is promoted to huge pages first.
+/// Changes one span. A promotion promotes its regions to huge pages first.
 fn act_on_span(
     machine: &mut LinuxMachine,
     process: ProcessId,
@@ -138,21 +140,22 @@ fn act_on_span(
     };
     let outcomes = machine.act(&[action(kind, process, span.first_region())]);
     match (outcomes.first(), obstacle) {
-        // Why it is not huge says more than that it is not.
+        // Why a region is not huge says more than that it is not.
         (Some(Outcome::Failed(Cause::NotHuge)), Some(cause)) => Outcome::Failed(cause),
         (Some(outcome), _) => *outcome,
-        // A machine has an outcome for every action.
+        // Not reached: a machine returns an outcome for every action.
         (None, _) => Outcome::Failed(Cause::Busy),
     }
 }
 
-/// Promotes the regions of a span to huge pages. Returns why one of them could not be, but for a hole without memory.
+/// Promotes the regions of a span to huge pages. Returns why the first that failed did. A hole without memory is no
+/// failure.
 fn promote_regions(machine: &mut LinuxMachine, process: ProcessId, span: Span) -> Option<Cause> {
     let actions: Vec<Action> = Region::wholly_inside(span.start(), span.end())
         .map(|region| action(ActionKind::Promote, process, region))
         .collect();
     let outcomes = actions.chunks(BATCH).flat_map(|batch| machine.act(batch));
-    // All are tried.
+    // Collected first, so that every region is tried.
     let causes: Vec<Cause> = outcomes
         .filter_map(|outcome| match outcome {
             Outcome::Failed(cause) if cause != Cause::Gone => Some(cause),
@@ -162,30 +165,16 @@ fn promote_regions(machine: &mut LinuxMachine, process: ProcessId, span: Span) -
     causes.first().copied()
 }
 
-fn verb(kind: ActionKind) -> &'static str {
-    match kind {
-        ActionKind::Promote | ActionKind::PromoteGiant => "promoting",
-        ActionKind::Demote | ActionKind::DemoteGiant => "demoting",
-        ActionKind::FreeZero => "searching",
-    }
-}
-
-/// In words: what was done, what was so already, what a dry run left out.
-fn results(kind: ActionKind) -> [&'static str; 3] {
-    match kind {
-        ActionKind::Promote => ["promoted", "huge already", "would be promoted"],
-        ActionKind::Demote => ["demoted", "base pages already", "would be demoted"],
-        ActionKind::PromoteGiant => ["promoted", "giant already", "would be promoted"],
-        ActionKind::DemoteGiant => ["demoted", "huge pages already", "would be demoted"],
-        ActionKind::FreeZero => ["relieved", "with nothing to give back", "would be searched"],
-    }
-}
-
 fn in_words(report: &ActionReport) -> String {
-    let [done, so_already, would_be] = results(report.action);
+    let Words {
+        done,
+        already_so,
+        would_be,
+        ..
+    } = words(report.action);
     let mut parts = vec![
         format!("{} {done}", report.done),
-        format!("{} {so_already}", report.already_so),
+        format!("{} {already_so}", report.already_so),
     ];
     if report.not_tried > 0 {
         parts.push(format!("{} {would_be} (dry run)", report.not_tried));

@@ -5,12 +5,12 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use mega_core::bytes;
 use mega_core::compaction::{
     self, Block, CompactionPolicy, Compactor, Emptied, Goal, Mechanism, MigrationCounts,
     PhysicalObservation, Stopped, Target, Unit,
 };
 use mega_core::policy::Parameters;
-use mega_lab::bytes;
 use mega_linux::kernel::{Kernel, LiveKernel, ReadOnly};
 use mega_linux::physical::vmstat::CompactionStatistics;
 use mega_linux::physical::{PhysicalMemory, Source, buddyinfo};
@@ -108,7 +108,7 @@ fn free_blocks(kernel: &dyn Kernel) -> Result<u64, Failure> {
         .sum())
 }
 
-/// Empties target after target until as many as asked for are empty, or none is left to try.
+/// Empties one target after the other until enough are empty or none is left.
 fn empty(
     kernel: &Arc<dyn Kernel>,
     policy: &mut dyn CompactionPolicy,
@@ -147,7 +147,7 @@ fn empty(
     Ok(())
 }
 
-/// Makes what was tried look as if it could not be emptied, so that it is not selected again.
+/// Marks what was tried as unmovable, so that it is not selected again.
 fn leave_out(observation: &mut PhysicalObservation, tried: &BTreeSet<Target>) {
     let tried: Vec<(u64, u64)> = tried
         .iter()
@@ -196,13 +196,16 @@ fn leave_to_the_kernel(kernel: &dyn Kernel, report: &mut CompactReport) -> Resul
     Ok(())
 }
 
-/// Selects, and where the module is there asks it what stands in the way.
+/// Selects, and asks the module, where there is one, what stands in the way.
 fn forecast(
     kernel: &Arc<dyn Kernel>,
     policy: &mut dyn CompactionPolicy,
     report: &mut CompactReport,
 ) -> Result<(), Failure> {
     let mut memory = PhysicalMemory::open(Arc::clone(kernel))?;
+    if let Some(other) = memory.other_module() {
+        output::say(&other.to_string());
+    }
     let observation = memory.observe_physical()?;
     let goal = Goal {
         unit: report.unit,

@@ -5,8 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mega_linux::kernel::{Kernel, LiveKernel};
-use mega_linux::run_dir::RunDir;
-use mega_linux::{Host, HostOptions, stale};
+use mega_linux::settings::fault::{FaultMeans, FaultMode};
+use mega_linux::settings::run_dir::RunDir;
+use mega_linux::settings::stale;
+use mega_linux::{Host, HostOptions};
 use nix::sys::signal::Signal;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use sd_notify::NotifyState;
@@ -20,9 +22,10 @@ use crate::manager::Manager;
 use crate::output;
 use crate::report::{ManagerStatus, Mode};
 use crate::signals::Signals;
+use crate::snapshot::Fault;
 use crate::worker::Worker;
 
-/// How often it is checked that managing goes on.
+/// How often the daemon checks that its manager lives.
 const CHECK: Duration = Duration::from_secs(1);
 
 pub(super) fn run(args: &Daemon) -> Result<ExitCode, Failure> {
@@ -48,6 +51,9 @@ pub(super) fn run(args: &Daemon) -> Result<ExitCode, Failure> {
             warn!("a killed mega had left this changed, put back: {what}");
         }
     }
+    if let Some(other) = host.other_module() {
+        warn!("{other}");
+    }
     info!(
         "tracker {}: {}",
         host.tracker_kind(),
@@ -56,10 +62,23 @@ pub(super) fn run(args: &Daemon) -> Result<ExitCode, Failure> {
     let mode = Mode::Daemon {
         config: args.config.clone(),
     };
-    let mut manager = Manager::new(host, mode, started, Box::new(|line| warn!("{line}")))?;
-    manager.manage_selections(config.selects.clone())?;
+    let fault = Fault {
+        mode: FaultMode::Inherit,
+        means: FaultMeans::Nothing,
+    };
+    let tell = Box::new(|line: &str| warn!("{line}"));
+    let mut manager = Manager::new(host, mode, fault, started, tell)?;
+    manager.manage_configured(config.clone())?;
     let worker = Worker::start(manager, patience(), || notify(&[NotifyState::Watchdog]))?;
-    let server = Server::start(&run_dir, worker.published())?;
+    let server = match Server::start(&run_dir, worker.published()) {
+        Ok(server) => server,
+        Err(failure) => {
+            // The manager puts back what it changed globally.
+            worker.stop()?;
+            return Err(failure);
+        }
+    };
+    log_faults(&worker);
     info!("managing {} selections", config.selects.len());
     notify(&[NotifyState::Ready]);
     serve(args, &signals, &worker, config);
@@ -81,7 +100,7 @@ fn load(args: &Daemon) -> Result<Config, Failure> {
     config::load(&args.config).map_err(|error| Failure::Failed(error.to_string()))
 }
 
-/// Handles signals until one says stop, or managing ends by itself.
+/// Handles signals until one stops the daemon or managing ends by itself.
 fn serve(args: &Daemon, signals: &Signals, worker: &Worker, mut config: Config) {
     let timeout = Timespec::try_from(CHECK).unwrap_or_default();
     while !worker.has_ended() {
@@ -98,18 +117,25 @@ fn serve(args: &Daemon, signals: &Signals, worker: &Worker, mut config: Config) 
     }
 }
 
-/// The new configuration, or the old one where the new one is wrong.
+/// Takes over the configuration anew. Returns the one that holds: the old one where the new one is wrong or does not
+/// work on this machine.
 fn reload(args: &Daemon, worker: &Worker, old: Config) -> Config {
     let mut states = vec![NotifyState::Reloading];
     states.extend(NotifyState::monotonic_usec_now().ok());
     notify(&states);
-    let new = match load(args) {
+    let taken_over = load(args).and_then(|new| {
+        worker.configure(new.clone())?;
+        Ok(new)
+    });
+    let config = match taken_over {
         Ok(new) => {
+            if new.fault != old.fault {
+                log_faults(worker);
+            }
+            info!("reloaded: managing {} selections", new.selects.len());
             if new.tracker != old.tracker {
                 warn!("another tracker is used after a restart only");
             }
-            worker.select(new.selects.clone());
-            info!("reloaded: managing {} selections", new.selects.len());
             new
         }
         Err(failure) => {
@@ -118,20 +144,27 @@ fn reload(args: &Daemon, worker: &Worker, old: Config) -> Config {
         }
     };
     notify(&[NotifyState::Ready]);
-    new
+    config
 }
 
-/// How long the service manager waits for a sign of life, and a margin.
+/// Logs what faults take, and whether that is mega's doing.
+fn log_faults(worker: &Worker) {
+    if let Some(fault) = worker.published().status().fault {
+        info!("faults (fault = \"{}\") take {}", fault.mode, fault.by);
+    }
+}
+
+/// How often the service manager gets a sign of life: three times within its limit.
 fn patience() -> Duration {
     sd_notify::watchdog_enabled().map_or(Duration::from_secs(3600), |limit| limit / 3)
 }
 
 fn notify(states: &[NotifyState<'_>]) {
-    // Without a service manager there is nobody to tell; one that does not listen is not ours to mend.
+    // Without a service manager nobody listens. mega cannot mend one that does not.
     let _ = sd_notify::notify(states);
 }
 
-/// Without times: the journal has its own.
+/// Starts the log. It has no times: the journal adds them.
 fn log_to_stderr() {
     use std::io::IsTerminal;
     let colour = std::io::stderr().is_terminal()
@@ -152,12 +185,7 @@ fn log_totals(status: &ManagerStatus) {
             group.name,
             actions.promoted,
             actions.demoted,
-            actions
-                .failures
-                .promote
-                .values()
-                .chain(actions.failures.demote.values())
-                .sum::<u64>(),
+            actions.failures.count(),
             actions.bytes_copied,
             actions.bytes_given_back
         );

@@ -6,14 +6,18 @@ use std::sync::Arc;
 
 use mega_linux::doctor::{self, Examination, State};
 use mega_linux::kernel::{Kernel, LiveKernel};
-use mega_linux::run_dir::RunDir;
-use mega_linux::stale;
+use mega_linux::settings::run_dir::RunDir;
+use mega_linux::settings::stale;
 use serde::Serialize;
 
 use crate::cli::Doctor;
 use crate::exit::Failure;
 use crate::output;
 use crate::report::VERSION;
+
+/// What puts back what a killed mega left changed.
+const PUTS_BACK: &str =
+    "the next `mega run`, `mega daemon` or `mega doctor --restore` puts it back";
 
 /// What `mega doctor --json` prints.
 #[derive(Serialize)]
@@ -78,15 +82,36 @@ fn in_words(examination: &Examination) -> String {
         .chosen
         .map_or("none", |kind| kind.name());
     let _ = writeln!(text, "\ntracker: {tracker} ({})", examination.tracker.why);
+    if let Some(faults) = &examination.faults {
+        let _ = writeln!(
+            text,
+            "faults take {} (THP mode `{}`)",
+            faults.take, faults.thp_mode
+        );
+        if let Some(advice) = faults.advice {
+            let _ = writeln!(text, "{:11}For base pages: {advice}.", "");
+        }
+    }
     for consumer in &examination.other_consumers {
         let _ = writeln!(text, "also at work: {consumer}");
     }
     if let Some(stale) = &examination.stale_state {
         let _ = writeln!(
             text,
-            "left by a killed mega: the THP mode is {}, it was {}; the next `mega run`, `mega daemon` or `mega doctor --restore` puts it back",
+            "left by a killed mega: the THP mode is {}, it was {}; {PUTS_BACK}",
             stale.set, stale.original
         );
+    }
+    for stale in &examination.stale_settings {
+        let path = stale.path.display();
+        let _ = writeln!(
+            text,
+            "left by a killed mega: {path} is {}, it was {}; {PUTS_BACK}",
+            stale.set, stale.original
+        );
+    }
+    if let Some(why) = &examination.stale_unknown {
+        let _ = writeln!(text, "what killed megas left changed is not known: {why}");
     }
     text
 }

@@ -3,7 +3,6 @@
 mod act;
 mod compact;
 mod daemon;
-mod demo;
 mod doctor;
 mod frag;
 mod generate;
@@ -13,7 +12,6 @@ mod policies;
 mod run;
 mod scan;
 mod status;
-mod workload;
 
 use std::process::ExitCode;
 
@@ -34,9 +32,9 @@ pub(crate) fn dispatch(command: Command) -> Result<ExitCode, Failure> {
         Command::Hz(args) => hz::run(&args),
         Command::Doctor(args) => doctor::run(&args),
         Command::Policies(args) => policies::run(&args),
-        Command::Demo(args) => demo::run(&args),
-        Command::Lab(args) => lab::run(&args),
-        Command::Workload(args) => workload::run(&args),
+        Command::Demo(args) => lab::demo(&args),
+        Command::Lab(args) => lab::lab(&args),
+        Command::Workload(args) => lab::workload(&args),
         Command::Completions(args) => generate::completions(&args),
         Command::Man(args) => generate::man(&args),
     }

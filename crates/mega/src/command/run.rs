@@ -7,13 +7,14 @@ use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use mega_core::bytes;
 use mega_core::engine::Budgets;
 use mega_core::policy;
-use mega_lab::bytes;
-use mega_linux::fault::{FaultControl, FaultMode};
 use mega_linux::kernel::{Kernel, LiveKernel};
-use mega_linux::run_dir::RunDir;
-use mega_linux::{Host, HostOptions, stale};
+use mega_linux::settings::fault::FaultControl;
+use mega_linux::settings::run_dir::RunDir;
+use mega_linux::settings::stale;
+use mega_linux::{Host, HostOptions};
 
 use crate::cli::Run;
 use crate::config::Settings;
@@ -21,16 +22,15 @@ use crate::control::Server;
 use crate::exit::Failure;
 use crate::manager::Manager;
 use crate::output;
-use crate::report::{
-    Actions, FaultReport, ManagerStatus, Mode, RunReport, VERSION, causes_in_words,
-};
+use crate::report::{Actions, ManagerStatus, Mode, RunReport, VERSION};
+use crate::snapshot::Fault;
 use crate::supervise::Supervisor;
 use crate::worker::Worker;
 
-/// The status is renewed at least this often, however long the interval is.
+/// How often the manager shows that it is alive. Nobody watches it under `mega run`.
 const PATIENCE: Duration = Duration::from_secs(3600);
 
-/// What is to be said at the end, because the standard streams are the program's until then.
+/// What mega says at the end: until then the standard streams are the program's.
 type Notes = Arc<Mutex<Vec<String>>>;
 
 pub(super) fn run(args: &Run) -> Result<ExitCode, Failure> {
@@ -47,12 +47,19 @@ pub(super) fn run(args: &Run) -> Result<ExitCode, Failure> {
     }
     let report_file = args.report.as_deref().map(create).transpose()?;
     let fault = FaultControl::prepare(host.kernel(), &run_dir, args.fault.mode())?;
-    // From here on signals wait until the program is there to be told.
+    // From here on signals wait until there is a program to pass them on to.
     let supervisor = Supervisor::new()?;
     let program = supervisor.start(&args.command, &fault)?;
 
     let notes = Notes::default();
-    let managing = manage(host, &run_dir, args, settings, started, &notes);
+    if let Some(other) = host.other_module() {
+        note(&notes, &other.to_string());
+    }
+    let held = Fault {
+        mode: args.fault.mode(),
+        means: fault.means(),
+    };
+    let managing = manage(host, &run_dir, args, settings, held, started, &notes);
     let code = program.wait();
     let state = match managing {
         Ok((worker, server)) => {
@@ -64,21 +71,10 @@ pub(super) fn run(args: &Run) -> Result<ExitCode, Failure> {
             None
         }
     };
-    let by = fault.describe().to_owned();
-    // The global mode is put back before anything is said.
+    // Put the global mode back before saying anything.
     drop(fault);
     let notes = std::mem::take(&mut *notes.lock().unwrap_or_else(PoisonError::into_inner));
-    finish(
-        args,
-        report_file,
-        state,
-        notes,
-        FaultReport {
-            mode: mode_name(args),
-            by,
-        },
-        code,
-    );
+    finish(args, report_file, state, notes, code);
     Ok(ExitCode::from(code))
 }
 
@@ -95,15 +91,7 @@ fn settings(args: &Run) -> Settings {
     }
 }
 
-fn mode_name(args: &Run) -> String {
-    match args.fault.mode() {
-        FaultMode::Base => "base".to_owned(),
-        FaultMode::Inherit => "inherit".to_owned(),
-    }
-}
-
-/// Creates the report's file before the program starts: a path that cannot be written is not to be found
-/// out hours later.
+/// Creates the report's file before the program starts, so that a path that cannot be written is found out at once.
 fn create(path: &Path) -> Result<File, Failure> {
     File::create(path).map_err(|error| {
         Failure::Failed(format!(
@@ -118,6 +106,7 @@ fn manage(
     run_dir: &RunDir,
     args: &Run,
     settings: Settings,
+    fault: Fault,
     started: Duration,
     notes: &Notes,
 ) -> Result<(Worker, Server), Failure> {
@@ -128,11 +117,17 @@ fn manage(
         .collect();
     let place = Arc::clone(notes);
     let tell = Box::new(move |line: &str| note(&place, line));
-    let mut manager = Manager::new(host, Mode::Run { command }, started, tell)?;
+    let mut manager = Manager::new(host, Mode::Run { command }, fault, started, tell)?;
     manager.manage_descendants(settings)?;
     let worker = Worker::start(manager, PATIENCE, || {})?;
-    let server = Server::start(run_dir, worker.published())?;
-    Ok((worker, server))
+    match Server::start(run_dir, worker.published()) {
+        Ok(server) => Ok((worker, server)),
+        Err(failure) => {
+            // The manager puts back what it changed globally.
+            worker.stop()?;
+            Err(failure)
+        }
+    }
 }
 
 fn stop(worker: Worker, notes: &Notes) -> Option<ManagerStatus> {
@@ -141,7 +136,7 @@ fn stop(worker: Worker, notes: &Notes) -> Option<ManagerStatus> {
         Ok(status) => Some(status),
         Err(failure) => {
             note(notes, &failure.to_string());
-            Some(latest.get())
+            Some(latest.status())
         }
     }
 }
@@ -158,7 +153,6 @@ fn finish(
     report_file: Option<File>,
     state: Option<ManagerStatus>,
     notes: Vec<String>,
-    fault: FaultReport,
     exit_status: u8,
 ) {
     if !args.quiet {
@@ -174,7 +168,6 @@ fn finish(
         let report = RunReport {
             version: VERSION,
             exit_status,
-            fault,
             notes,
             state,
         };
@@ -222,11 +215,7 @@ fn summary(state: &ManagerStatus) -> String {
             ));
         }
     }
-    for (what, causes) in actions.failures.by_kind() {
-        if !causes.is_empty() {
-            lines.push(format!("failed {what}: {}", causes_in_words(causes)));
-        }
-    }
+    lines.extend(actions.failures.in_words());
     lines.push(format!(
         "memory given back {}, copied {}, added by promotion {}",
         bytes::format(actions.bytes_given_back),

@@ -6,22 +6,25 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use mega_core::bytes;
 use mega_core::engine::{Would, would};
 use mega_core::policy::{self, Parameters};
 use mega_core::{
     ActionKind, HUGE_PAGE_SIZE, Machine, Observation, PageSize, ProcessId, ProcessObservation,
     RegionRef,
 };
-use mega_lab::bytes;
-use mega_linux::claim::{Claim, ClaimError};
 use mega_linux::kernel::LiveKernel;
+use mega_linux::process::claim::{Claim, ClaimError, Claims};
+use mega_linux::settings::run_dir::RunDir;
 use mega_linux::{Error, Host, HostOptions, LinuxMachine, MachineOptions, process};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::cli::Scan;
 use crate::exit::Failure;
 use crate::output::{self, Table, bytes_or_dash};
-use crate::report::{Memory, RegionReport, ScanReport, ScanTotals, VERSION, region_reports};
+use crate::report::{
+    Memory, NotEligibleReport, RegionReport, ScanReport, ScanTotals, VERSION, region_reports,
+};
 
 /// How often the progress of the window is shown.
 const PROGRESS: Duration = Duration::from_millis(100);
@@ -32,13 +35,16 @@ pub(super) fn run(args: &Scan) -> Result<ExitCode, Failure> {
         dry_run: args.dry_run,
         tracker: args.tracker.kind(),
     })?);
+    if let Some(other) = host.other_module() {
+        output::say(&other.to_string());
+    }
     let tracker = host.tracker_kind().to_string();
     let mut machine = LinuxMachine::new(host, MachineOptions::default());
     machine.set_targets(vec![process]);
     let mut observation = if args.dry_run {
         observe(&mut machine, process)?
     } else {
-        // Two that clear the same Accessed bits would both see too few.
+        // If two megas cleared the same Accessed bits, both would see too few.
         let _claim = claim(process)?;
         observe(&mut machine, process)?;
         wait(&machine, process, args.window)?;
@@ -61,6 +67,11 @@ pub(super) fn run(args: &Scan) -> Result<ExitCode, Failure> {
         tracker,
         totals: ScanTotals::of(&regions),
         regions,
+        not_eligible: machine
+            .not_eligible(process)
+            .iter()
+            .map(NotEligibleReport::from)
+            .collect(),
         memory: Memory::from(&observation.memory),
         would,
     };
@@ -73,7 +84,8 @@ pub(super) fn run(args: &Scan) -> Result<ExitCode, Failure> {
 }
 
 fn claim(process: ProcessId) -> Result<Claim, Failure> {
-    Claim::take(&process).map_err(|error| match error {
+    let claims = Claims::open(&RunDir::open()?)?;
+    claims.take(process).map_err(|error| match error {
         ClaimError::Held { by_pid, .. } => Failure::Failed(format!(
             "process {process} is managed by another mega already (pid {by_pid}); `mega status` shows what that one sees, and `mega scan --dry-run` looks without clearing Accessed bits"
         )),
@@ -83,11 +95,14 @@ fn claim(process: ProcessId) -> Result<Claim, Failure> {
 
 fn observe(machine: &mut LinuxMachine, process: ProcessId) -> Result<Observation, Failure> {
     let observation = machine.observe()?;
+    if let Some((_, error)) = machine.take_refused().pop() {
+        return Err(error.into());
+    }
     observed(&observation, process)?;
     Ok(observation)
 }
 
-/// What was observed of the process; it has ended where that is nothing.
+/// The observation of the process. Where there is none, it has ended.
 fn observed(observation: &Observation, process: ProcessId) -> Result<&ProcessObservation, Failure> {
     let found = observation
         .processes
@@ -98,7 +113,7 @@ fn observed(observation: &Observation, process: ProcessId) -> Result<&ProcessObs
 
 fn ended(process: ProcessId) -> Failure {
     Failure::Failed(format!(
-        "process {process} has ended while it was being looked at"
+        "process {process} has ended while mega looked at it"
     ))
 }
 
@@ -192,11 +207,39 @@ fn in_words(report: &ScanReport, verbose: bool) -> String {
         areas(&report.regions)
     };
     text += &regions_in_words(&rows);
+    text += &not_eligible_in_words(&report.not_eligible);
     text += &would_in_words(&report.would);
     text
 }
 
-/// Neighbouring regions mapped by pages of one size.
+/// What is left alone, and for each reason what to do, once.
+fn not_eligible_in_words(left_alone: &[NotEligibleReport]) -> String {
+    let mut text = String::new();
+    let mut told = Vec::new();
+    for part in left_alone {
+        // Writing to a string does not fail.
+        let _ = writeln!(
+            text,
+            "{:x}-{:x}: {} left alone: {}",
+            part.start,
+            part.start + part.length,
+            bytes::format(part.length),
+            part.why
+        );
+    }
+    for part in left_alone {
+        if !told.contains(&part.remedy) {
+            told.push(part.remedy);
+            let _ = writeln!(text, "What to do: {}.", part.remedy);
+        }
+    }
+    if !text.is_empty() {
+        text.push('\n');
+    }
+    text
+}
+
+/// Joins neighbouring regions that pages of one size map.
 fn areas(regions: &[RegionReport]) -> Vec<Vec<RegionReport>> {
     let alike = |a: &RegionReport, b: &RegionReport| {
         a.start + HUGE_PAGE_SIZE == b.start && a.page_size == b.page_size
@@ -269,6 +312,21 @@ fn would_in_words(would: &BTreeMap<String, Would>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_left_alone_is_told_with_each_remedy_once() {
+        assert_eq!(not_eligible_in_words(&[]), "");
+        let part = |start| NotEligibleReport {
+            start,
+            length: 4 << 20,
+            reason: "r",
+            remedy: "do this",
+            why: "so".to_owned(),
+        };
+        let text = not_eligible_in_words(&[part(0x40_0000), part(0x100_0000)]);
+        let expected = "400000-800000: 4 MiB left alone: so\n1000000-1400000: 4 MiB left alone: so\nWhat to do: do this.\n\n";
+        assert_eq!(text, expected);
+    }
 
     #[test]
     fn giant_pages_are_a_column_only_where_some_policy_asks_for_them() {

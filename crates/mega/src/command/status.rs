@@ -4,13 +4,13 @@ use std::fmt::Write;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use mega_lab::bytes;
+use mega_core::bytes;
 
 use crate::cli::Status;
 use crate::control;
 use crate::exit::Failure;
 use crate::output::{self, Table, bytes_or_dash};
-use crate::report::{GroupStatus, ManagerStatus, Mode, StatusReport, VERSION, causes_in_words};
+use crate::report::{GroupStatus, ManagerStatus, Mode, RefusedReport, StatusReport, VERSION};
 use crate::value::format_duration;
 
 pub(super) fn run(args: &Status) -> Result<ExitCode, Failure> {
@@ -42,17 +42,19 @@ fn in_words(status: &ManagerStatus) -> String {
         }
     };
     let dry_run = if status.dry_run { ", dry run" } else { "" };
-    let uptime = Duration::from_secs_f64(status.uptime_seconds.max(0.0));
     // Writing to a string does not fail.
     let _ = writeln!(
         text,
         "  up {}, tracker {}{dry_run}, manager CPU {:.2} s ({:.2} % of one core), memory {}",
-        format_duration(uptime),
+        seconds(status.uptime_seconds),
         status.tracker,
         status.manager.cpu_seconds,
         status.manager.cpu_share * 100.0,
         bytes::format(status.manager.resident)
     );
+    if let Some(fault) = &status.fault {
+        let _ = writeln!(text, "  faults ({}) take {}", fault.mode, fault.by);
+    }
     for group in &status.groups {
         text += &group_in_words(group);
     }
@@ -73,10 +75,22 @@ fn group_in_words(group: &GroupStatus) -> String {
     if let Some(giant) = actions.giant_in_words() {
         let _ = writeln!(text, "    {giant}");
     }
-    for (what, causes) in actions.failures.by_kind() {
-        if !causes.is_empty() {
-            let _ = writeln!(text, "    failed {what}: {}", causes_in_words(causes));
-        }
+    for line in actions.failures.in_words() {
+        let _ = writeln!(text, "    {line}");
+    }
+    if group.longest_hold_seconds > 0.0 {
+        let _ = writeln!(
+            text,
+            "    held an mmap lock for {} at most (bound {})",
+            seconds(group.longest_hold_seconds),
+            seconds(group.lock_bound_seconds)
+        );
+    }
+    if let Some(error) = &group.last_error {
+        let _ = writeln!(text, "    the latest step failed: {error}");
+    }
+    for RefusedReport { pid, name, why } in &group.refused {
+        let _ = writeln!(text, "    not managed: {name} (pid {pid}): {why}");
     }
     if group.processes.is_empty() {
         return text + "    no process\n";
@@ -107,5 +121,26 @@ fn group_in_words(group: &GroupStatus) -> String {
     for line in table.to_string().lines() {
         let _ = writeln!(text, "    {line}");
     }
+    for process in &group.processes {
+        for (reason, bytes) in &process.not_eligible {
+            let _ = writeln!(
+                text,
+                "    {}: {} left alone: {}{}",
+                process.pid,
+                bytes::format(*bytes),
+                reason.replace('_', " "),
+                match reason.starts_with("misaligned") {
+                    true => format!(" (`mega scan {}` says what to do)", process.pid),
+                    false => String::new(),
+                }
+            );
+        }
+    }
     text
+}
+
+/// A time from a manager's answer, in words.
+fn seconds(seconds: f64) -> String {
+    // Another version of mega may answer anything.
+    format_duration(Duration::try_from_secs_f64(seconds).unwrap_or_default())
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use glob::Pattern;
 use mega_core::policy::{self, BuildError, Parameters};
 use mega_linux::TrackerKind;
+use mega_linux::settings::fault::FaultMode;
 use toml::Spanned;
 use toml::de::DeValue;
 
@@ -15,7 +16,7 @@ use super::{Config, Select, Settings};
 use crate::selection::Selection;
 use crate::value;
 
-/// Settings as far as they were written.
+/// The settings that were written; the others are `None`.
 #[derive(Clone, Debug, Default)]
 struct Overrides {
     policy: Option<String>,
@@ -38,6 +39,7 @@ struct Written {
 #[derive(Default)]
 struct Draft {
     tracker: Option<Option<TrackerKind>>,
+    fault: Option<FaultMode>,
     defaults: Overrides,
     selects: Vec<Written>,
 }
@@ -101,6 +103,7 @@ impl Draft {
         if let Some(tracker) = root.optional("tracker", tracker)? {
             self.tracker = Some(tracker);
         }
+        replace(&mut self.fault, root.optional("fault", fault)?);
         if let Some(defaults) = root.raw("defaults") {
             let mut reader = table(source, "defaults", defaults)?;
             self.defaults.read(&mut reader)?;
@@ -115,8 +118,8 @@ impl Draft {
         Ok(())
     }
 
-    /// Adds a select of the file whose first select is the `first`. One of the same name in an earlier
-    /// file is replaced, in its place.
+    /// Adds a select. `first` is the index of its file's first one: a select of an earlier file with the same name is
+    /// replaced, in its place.
     fn add(&mut self, select: Written, first: usize) -> Result<(), ConfigError> {
         match self
             .selects
@@ -146,6 +149,8 @@ impl Draft {
             .map(|select| select.finish(&defaults));
         Ok(Config {
             tracker: self.tracker.flatten(),
+            // mega does not change unasked what concerns every program of the machine.
+            fault: self.fault.unwrap_or(FaultMode::Inherit),
             selects: selects.collect::<Result<_, _>>()?,
         })
     }
@@ -213,8 +218,8 @@ impl Overrides {
         Ok(())
     }
 
-    /// These settings, and `defaults` where nothing was written. Parameters belong to a policy: with
-    /// another policy, those of the defaults do not hold.
+    /// These settings, and `defaults` where nothing was written. Parameters belong to a policy: another policy does not
+    /// inherit them.
     fn over(&self, defaults: &Settings) -> Settings {
         let policy = self
             .policy
@@ -257,7 +262,7 @@ fn read_select(
         cgroup: reader.optional("cgroup", pattern)?,
         executable: reader.optional("executable", pattern)?,
         user: reader.optional("user", user)?,
-        min_resident: reader.optional("min_resident", parsed(mega_lab::bytes::parse))?,
+        min_resident: reader.optional("min_resident", parsed(mega_core::bytes::parse))?,
     };
     let mut overrides = Overrides::default();
     overrides.read(&mut reader)?;
@@ -321,6 +326,14 @@ fn tracker(value: &DeValue<'_>) -> Result<Option<TrackerKind>, String> {
         name => name.parse().map(Some).map_err(|_| {
             format!("'{name}' is no tracker; there are auto, module, bpf, page_idle and mapped")
         }),
+    }
+}
+
+fn fault(value: &DeValue<'_>) -> Result<FaultMode, String> {
+    match reader::string(value)? {
+        "base" => Ok(FaultMode::Base),
+        "inherit" => Ok(FaultMode::Inherit),
+        other => Err(format!("'{other}' is neither base nor inherit")),
     }
 }
 

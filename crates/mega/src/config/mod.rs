@@ -8,6 +8,7 @@ use std::time::Duration;
 use mega_core::engine::Budgets;
 use mega_core::policy::{DEFAULT_POLICY, Parameters};
 use mega_linux::TrackerKind;
+use mega_linux::settings::fault::FaultMode;
 
 use crate::selection::Selection;
 
@@ -56,6 +57,8 @@ pub(crate) struct Select {
 pub(crate) struct Config {
     /// The tracker; `None` for the best one that works.
     pub(crate) tracker: Option<TrackerKind>,
-    /// The selections, in the order in which they are asked. At least one.
+    /// What page faults take while the daemon runs.
+    pub(crate) fault: FaultMode,
+    /// The selections. A process belongs to the first that takes it. There is at least one.
     pub(crate) selects: Vec<Select>,
 }

@@ -1,4 +1,4 @@
-//! Reads TOML tables key by key. The keys asked for are the keys there are: the list is written once.
+//! Reads TOML tables key by key. A key that nobody asks for is an error, so no list of keys is needed.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -112,7 +112,7 @@ impl<'s> TableReader<'s> {
         {
             None => Ok(self.span),
             Some(name) => {
-                let hint = match nearest(name.get_ref(), &self.known) {
+                let hint = match mega_core::nearest(name.get_ref(), self.known.iter().copied()) {
                     Some(known) => format!("; did you mean '{known}'?"),
                     None => format!("; there are {}", self.known.join(", ")),
                 };
@@ -121,16 +121,6 @@ impl<'s> TableReader<'s> {
             }
         }
     }
-}
-
-/// The known key most like `name`, if any is like it.
-fn nearest<'k>(name: &str, known: &[&'k str]) -> Option<&'k str> {
-    known
-        .iter()
-        .map(|key| (strsim::damerau_levenshtein(name, key), *key))
-        .min()
-        .filter(|(distance, key)| *distance <= key.len() / 2)
-        .map(|(_, key)| key)
 }
 
 /// A string.
@@ -160,17 +150,4 @@ pub(super) fn kind(value: &DeValue<'_>) -> String {
         "a"
     };
     format!("{article} {name}")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_a_like_key_is_offered() {
-        let known = ["policy", "interval"];
-        assert_eq!(nearest("polcy", &known), Some("policy"));
-        assert_eq!(nearest("Interval", &known), Some("interval"));
-        assert_eq!(nearest("colour", &known), None);
-    }
 }

@@ -5,7 +5,7 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use mega_linux::run_dir::RunDir;
+use mega_linux::settings::run_dir::RunDir;
 
 use super::{Command, LONGEST_LINE, Request, Response, folder};
 use crate::exit::Failure;
@@ -14,8 +14,7 @@ use crate::report::{ManagerStatus, VERSION};
 /// How long a manager may take to answer.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Asks every running manager what it sees and does. Returns the answers by pid, and what kept the others
-/// from answering.
+/// Asks every running manager what it sees and does. Returns the answers by pid, and why the others did not answer.
 ///
 /// # Errors
 /// [`Failure::Missing`] where the run directory may not be looked into.

@@ -1,7 +1,7 @@
 //! The control socket: one line of JSON asks, one line of JSON answers. `docs/interfaces.md` describes it.
 //!
-//! Every manager listens on `control/PID.sock` in the run directory. Directory and socket are the owner's
-//! alone, and the peer must be root or the owner.
+//! Every manager listens on `control/PID.sock` in the run directory. Only the owner may use directory and socket, and
+//! only root and the owner get an answer.
 
 mod client;
 mod server;
@@ -15,7 +15,7 @@ use crate::report::ManagerStatus;
 pub(crate) use client::ask_everyone;
 pub(crate) use server::Server;
 
-/// The longest line that is read. A status of thousands of processes fits.
+/// The longest line that is read, in bytes. A status of thousands of processes fits.
 const LONGEST_LINE: u64 = 16 << 20;
 
 /// A question.

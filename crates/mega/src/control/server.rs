@@ -6,7 +6,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use mega_linux::run_dir::RunDir;
+use mega_linux::settings::run_dir::RunDir;
 use rustix::net::sockopt::socket_peercred;
 use rustix::process::geteuid;
 
@@ -15,7 +15,7 @@ use crate::exit::Failure;
 use crate::report::VERSION;
 use crate::worker::Published;
 
-/// How long a peer may take to ask and to read. Longer, and it is left.
+/// How long a peer may take to ask, and to read the answer.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// The longest question.
 const LONGEST_REQUEST: u64 = 4096;
@@ -48,7 +48,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // The thread ends with the process. A file that stays is taken for a dead mega's.
+        // The thread ends with the process. The next manager removes a file that stays.
         let _ = std::fs::remove_file(&self.path);
     }
 }
@@ -62,7 +62,7 @@ fn remove_stale(folder: &Path) {
             .and_then(|stem| stem.to_str()?.parse::<u32>().ok());
         let lives = |pid| pid != std::process::id() && Path::new(&format!("/proc/{pid}")).exists();
         if pid.is_some_and(|pid| !lives(pid)) {
-            // What stays only makes the next `mega status` try it in vain.
+            // Where it stays, `mega status` tries it in vain and goes on.
             let _ = std::fs::remove_file(&path);
         }
     }
@@ -71,9 +71,9 @@ fn remove_stale(folder: &Path) {
 fn answer_all(listener: &UnixListener, published: &Published) {
     loop {
         match listener.accept() {
-            // A peer that goes away, or is too slow, has no answer.
+            // A peer that goes away or is too slow gets no answer.
             Ok((stream, _)) => drop(answer(&stream, published)),
-            // Too many open files, perhaps: not to be tried in a hurry.
+            // Perhaps too many files are open: wait before the next try.
             Err(_) => std::thread::sleep(Duration::from_millis(100)),
         }
     }
@@ -108,7 +108,7 @@ fn respond(line: &str, published: &Published) -> Response {
             ..
         }) => Response {
             version: VERSION,
-            status: Some(published.get()),
+            status: Some(published.status()),
             error: None,
         },
     }

@@ -7,6 +7,70 @@ use serde::Serialize;
 
 use super::cause_name;
 
+/// The words for one kind of action.
+pub(crate) struct Words {
+    /// What mega is doing.
+    pub(crate) verb: &'static str,
+    /// Several such actions.
+    pub(crate) plural: &'static str,
+    /// What a region or a span was, when it is done.
+    pub(crate) done: &'static str,
+    /// What it is where nothing had to be done.
+    pub(crate) already_so: &'static str,
+    /// What a dry run leaves out.
+    pub(crate) would_be: &'static str,
+}
+
+/// Every kind, in the order of the reports.
+pub(crate) const KINDS: [ActionKind; 5] = [
+    ActionKind::Promote,
+    ActionKind::Demote,
+    ActionKind::PromoteGiant,
+    ActionKind::DemoteGiant,
+    ActionKind::FreeZero,
+];
+
+/// The words for a kind of action.
+pub(crate) const fn words(kind: ActionKind) -> Words {
+    match kind {
+        ActionKind::Promote => Words {
+            verb: "promoting",
+            plural: "promotions",
+            done: "promoted",
+            already_so: "huge already",
+            would_be: "would be promoted",
+        },
+        ActionKind::Demote => Words {
+            verb: "demoting",
+            plural: "demotions",
+            done: "demoted",
+            already_so: "base pages already",
+            would_be: "would be demoted",
+        },
+        ActionKind::PromoteGiant => Words {
+            verb: "promoting",
+            plural: "promotions to giant pages",
+            done: "promoted",
+            already_so: "giant already",
+            would_be: "would be promoted",
+        },
+        ActionKind::DemoteGiant => Words {
+            verb: "demoting",
+            plural: "demotions of giant pages",
+            done: "demoted",
+            already_so: "huge pages already",
+            would_be: "would be demoted",
+        },
+        ActionKind::FreeZero => Words {
+            verb: "searching",
+            plural: "searches for zero-filled huge pages",
+            done: "relieved",
+            already_so: "with nothing to give back",
+            would_be: "would be searched",
+        },
+    }
+}
+
 /// What `mega promote --json` and `mega demote --json` print.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct ActionReport {

@@ -11,11 +11,13 @@ use mega_core::engine::{ProcessSummary, Totals};
 use mega_core::{ActionKind, MemoryObservation};
 use serde::{Deserialize, Serialize};
 
-pub(crate) use action::ActionReport;
-pub(crate) use scan::{RegionReport, ScanReport, ScanTotals, region_reports};
+use action::KINDS;
+
+pub(crate) use action::{ActionReport, Words, words};
+pub(crate) use scan::{NotEligibleReport, RegionReport, ScanReport, ScanTotals, region_reports};
 pub(crate) use status::{
-    CompactionReport, FaultReport, GroupStatus, ManagerStatus, Mode, OwnCost, RunReport,
-    StatusReport,
+    CompactionReport, FaultReport, GroupStatus, ManagerStatus, Mode, OwnCost, RefusedReport,
+    RunReport, StatusReport,
 };
 
 /// The version of every structure here. It changes when a field changes its meaning or goes away, not
@@ -59,7 +61,7 @@ pub(crate) struct Observed {
     /// Of that, mapped by giant pages.
     #[serde(default)]
     pub(crate) giant: u64,
-    /// Zero-filled base pages in huge pages, as far as they were counted; `null` where none were.
+    /// Zero-filled base pages in huge pages that were counted; `null` where no huge page was.
     pub(crate) bloat: Option<u64>,
 }
 
@@ -105,6 +107,9 @@ pub(crate) struct ProcessReport {
     pub(crate) name: String,
     #[serde(flatten)]
     pub(crate) observed: Observed,
+    /// Bytes of addresses that huge pages would be of use in and cannot map, by reason.
+    #[serde(default)]
+    pub(crate) not_eligible: BTreeMap<String, u64>,
 }
 
 /// What was done since the start.
@@ -120,7 +125,7 @@ pub(crate) struct Actions {
     /// Giant pages demoted to huge pages.
     #[serde(default)]
     pub(crate) demoted_giant: u64,
-    /// Spans of which zero-filled huge pages were given back.
+    /// Spans that gave zero-filled huge pages back.
     #[serde(default)]
     pub(crate) freed_zero: u64,
     pub(crate) already_so: u64,
@@ -143,9 +148,9 @@ pub(crate) struct Actions {
     pub(crate) bloat_bytes_added: u64,
     /// Regions whose zero-filled base pages were counted.
     pub(crate) inspected: u64,
-    /// Actions that a budget put off, each time anew.
+    /// Actions that a budget put off. One that is put off twice counts twice.
     pub(crate) deferred_by_budget: u64,
-    /// Actions held back because they failed before, each time anew.
+    /// Actions held back because they failed before. One that is held back twice counts twice.
     pub(crate) backed_off: u64,
     /// Promotions held back because a part of the region is swapped out, each time anew.
     #[serde(default)]
@@ -179,15 +184,29 @@ pub(crate) struct Failures {
 }
 
 impl Failures {
-    /// Each kind of action in words, with its failures by cause.
-    pub(crate) fn by_kind(&self) -> [(&'static str, &BTreeMap<String, u64>); 5] {
-        [
-            ("promotions", &self.promote),
-            ("demotions", &self.demote),
-            ("promotions to giant pages", &self.promote_giant),
-            ("demotions of giant pages", &self.demote_giant),
-            ("searches for zero-filled huge pages", &self.free_zero),
-        ]
+    /// The failures of one kind of action, by cause.
+    fn of(&self, kind: ActionKind) -> &BTreeMap<String, u64> {
+        match kind {
+            ActionKind::Promote => &self.promote,
+            ActionKind::Demote => &self.demote,
+            ActionKind::PromoteGiant => &self.promote_giant,
+            ActionKind::DemoteGiant => &self.demote_giant,
+            ActionKind::FreeZero => &self.free_zero,
+        }
+    }
+
+    /// The number of all failures.
+    pub(crate) fn count(&self) -> u64 {
+        KINDS.iter().flat_map(|&kind| self.of(kind).values()).sum()
+    }
+
+    /// One line for each kind of action that failed: how often, and why.
+    pub(crate) fn in_words(&self) -> impl Iterator<Item = String> {
+        KINDS.into_iter().filter_map(|kind| {
+            let causes = self.of(kind);
+            let line = || format!("failed {}: {}", words(kind).plural, causes_in_words(causes));
+            (!causes.is_empty()).then(line)
+        })
     }
 }
 
@@ -282,6 +301,25 @@ mod tests {
         let words =
             "0 spans promoted to giant pages, 2 demoted, 0 relieved of zero-filled huge pages";
         assert_eq!(actions.giant_in_words().as_deref(), Some(words));
+    }
+
+    #[test]
+    fn failures_are_told_by_kind_and_cause() {
+        let causes = |count| BTreeMap::from([("no_memory".to_owned(), count)]);
+        let failures = Failures {
+            promote: causes(3),
+            free_zero: causes(1),
+            ..Failures::default()
+        };
+        let lines: Vec<String> = failures.in_words().collect();
+        assert_eq!(
+            lines,
+            [
+                "failed promotions: 3 no memory",
+                "failed searches for zero-filled huge pages: 1 no memory"
+            ]
+        );
+        assert_eq!(failures.count(), 4);
     }
 
     #[test]

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use mega_core::engine::Would;
 use mega_core::{BASE_PAGE_SIZE, GIANT_PAGE_SIZE, ProcessObservation};
+use mega_linux::process::not_eligible::NotEligible;
 use serde::Serialize;
 
 use super::Memory;
@@ -18,9 +19,35 @@ pub(crate) struct ScanReport {
     pub(crate) tracker: String,
     pub(crate) regions: Vec<RegionReport>,
     pub(crate) totals: ScanTotals,
+    /// Memory that huge pages would be of use in and cannot map.
+    pub(crate) not_eligible: Vec<NotEligibleReport>,
     pub(crate) memory: Memory,
     /// By policy, with default parameters: what it would do if nothing changed until it settled.
     pub(crate) would: BTreeMap<String, Would>,
+}
+
+/// Memory that is left alone, in bytes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct NotEligibleReport {
+    pub(crate) start: u64,
+    pub(crate) length: u64,
+    pub(crate) reason: &'static str,
+    pub(crate) remedy: &'static str,
+    /// The reason in words, for people.
+    #[serde(skip)]
+    pub(crate) why: String,
+}
+
+impl From<&NotEligible> for NotEligibleReport {
+    fn from(found: &NotEligible) -> Self {
+        NotEligibleReport {
+            start: found.range.start,
+            length: found.range.end - found.range.start,
+            reason: found.reason.name(),
+            remedy: found.reason.remedy(),
+            why: found.reason.in_words(),
+        }
+    }
 }
 
 /// One region, in bytes.
@@ -90,7 +117,7 @@ impl ScanTotals {
     }
 }
 
-/// The regions of an observation in bytes, with what was found `inspected` to be zero-filled.
+/// The regions of an observation in bytes. `inspected` says whether zero-filled pages were counted.
 pub(crate) fn region_reports(observed: &ProcessObservation, inspected: bool) -> Vec<RegionReport> {
     let bytes = |pages: u16| u64::from(pages) * BASE_PAGE_SIZE;
     let report = |region: &mega_core::RegionObservation| RegionReport {

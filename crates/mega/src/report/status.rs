@@ -40,6 +40,9 @@ pub(crate) struct ManagerStatus {
     pub(crate) mode: Mode,
     pub(crate) tracker: String,
     pub(crate) dry_run: bool,
+    /// `null` where an older mega answers.
+    #[serde(default)]
+    pub(crate) fault: Option<FaultReport>,
     pub(crate) uptime_seconds: f64,
     pub(crate) manager: OwnCost,
     /// `null` before the first observation.
@@ -48,6 +51,9 @@ pub(crate) struct ManagerStatus {
     /// What was done to keep contiguity ahead of promotions; `null` without the kernel module.
     #[serde(default)]
     pub(crate) compaction: Option<CompactionReport>,
+    /// Why processes could not be listed just now; `null` where they could.
+    #[serde(default)]
+    pub(crate) last_error: Option<String>,
 }
 
 /// Blocks emptied ahead of promotions, since the start.
@@ -92,11 +98,29 @@ pub(crate) struct GroupStatus {
     /// Bytes per second.
     pub(crate) copy_budget: u64,
     pub(crate) lock_bound_seconds: f64,
-    /// As they were last observed. A process that has just been found is not in it yet.
+    /// The longest time that mega held a process's mmap lock in one go, since the start, in calls that can be cut.
+    #[serde(default)]
+    pub(crate) longest_hold_seconds: f64,
+    /// As of the latest observation.
     pub(crate) processes: Vec<ProcessReport>,
     /// Over `processes`.
     pub(crate) totals: Observed,
+    /// Processes that run and could not be observed, by pid; at most 100.
+    #[serde(default)]
+    pub(crate) refused: Vec<RefusedReport>,
     pub(crate) actions: Actions,
+    /// Why the latest step failed; `null` where it did not.
+    #[serde(default)]
+    pub(crate) last_error: Option<String>,
+}
+
+/// A process that runs and could not be observed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct RefusedReport {
+    pub(crate) pid: u32,
+    /// The command's name, up to 15 bytes.
+    pub(crate) name: String,
+    pub(crate) why: String,
 }
 
 /// What `mega run --report` writes.
@@ -105,18 +129,17 @@ pub(crate) struct RunReport {
     pub(crate) version: u32,
     /// The exit code of the program, 128 + n when signal n ended it.
     pub(crate) exit_status: u8,
-    pub(crate) fault: FaultReport,
     /// What went wrong with managing, if anything; it did not disturb the program.
     pub(crate) notes: Vec<String>,
     #[serde(flatten)]
     pub(crate) state: ManagerStatus,
 }
 
-/// What page faults of the program took.
+/// What page faults of the managed programs take.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct FaultReport {
     /// What was asked for: `base` or `inherit`.
     pub(crate) mode: String,
-    /// How it was brought about.
+    /// What they take now, and why.
     pub(crate) by: String,
 }

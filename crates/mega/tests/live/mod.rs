@@ -6,7 +6,7 @@
 #![allow(dead_code)]
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
@@ -76,18 +76,29 @@ pub(crate) fn mega() -> Command {
     command
 }
 
+/// The program that has the workloads. Cargo builds it for `cargo test --workspace`, beside mega.
+pub(crate) fn mega_lab() -> PathBuf {
+    let program = Path::new(env!("CARGO_BIN_EXE_mega")).with_file_name("mega-lab");
+    assert!(
+        program.is_file(),
+        "{} is missing: build it (cargo build -p mega-lab)",
+        program.display()
+    );
+    program
+}
+
 /// `mega run` with these options and our workload after them.
 pub(crate) fn mega_run(options: &[&str], workload: &[&str]) -> Command {
     let mut command = mega();
     command.arg("run").args(options).arg("--");
-    command.arg(env!("CARGO_BIN_EXE_mega")).arg("workload");
+    command.arg(mega_lab()).arg("workload");
     command.args(workload).arg("--json");
     command
 }
 
 /// The workload alone.
 pub(crate) fn workload(arguments: &[&str]) -> Command {
-    let mut command = mega();
+    let mut command = Command::new(mega_lab());
     command.arg("workload").args(arguments).arg("--json");
     command
 }

@@ -258,6 +258,7 @@ mod tests {
         RegionObservation {
             page_size: PageSize::Huge,
             zero_filled,
+            swapped: 0,
             ..base(512, accessed)
         }
     }

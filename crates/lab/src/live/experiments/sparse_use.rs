@@ -1,7 +1,7 @@
 //! `sparse-use`: two programs that use a sixth of their memory.
 
 use mega_linux::kernel::LiveKernel;
-use mega_linux::memory;
+use mega_linux::observe::memory;
 
 use crate::error::Error;
 use crate::live::experiment::{Experiment, PaperFigure, Rounds};

@@ -1,6 +1,7 @@
 //! The machine, for people.
 
-use crate::bytes;
+use mega_core::bytes;
+
 use crate::live::machine::Machine;
 
 /// What it is, as names and texts.

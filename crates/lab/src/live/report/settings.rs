@@ -1,6 +1,7 @@
 //! How an experiment was run, for people.
 
-use crate::bytes;
+use mega_core::bytes;
+
 use crate::live::experiments;
 use crate::live::results::{Results, Settings};
 

@@ -1,4 +1,4 @@
-//! The map of blocks: neighbouring blocks taken together as cells, so that any memory fits a screen or a page.
+//! The map of blocks. A cell stands for some neighbouring blocks, so that any memory fits a screen or a page.
 
 use mega_core::compaction::{BlockObservation, PAGES_PER_BLOCK, ZoneObservation};
 

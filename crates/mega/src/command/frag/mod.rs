@@ -19,6 +19,9 @@ use report::FragReport;
 
 pub(super) fn run(args: &Frag) -> Result<ExitCode, Failure> {
     let mut memory = PhysicalMemory::open(Arc::new(LiveKernel))?;
+    if let Some(other) = memory.other_module() {
+        output::say(&other.to_string());
+    }
     let progress = output::progress("looking at physical memory", 0);
     let observation = memory.observe(&mut |done, total| {
         progress.set_length(total);

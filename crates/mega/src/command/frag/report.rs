@@ -42,14 +42,14 @@ struct FreeMemory {
     fmfi: Vec<f64>,
 }
 
-/// How many blocks are of what kind. Each is counted once.
+/// How many blocks there are of each kind. A block is of one kind.
 #[derive(Default, Serialize)]
 struct BlockCounts {
     /// All pages free.
     free_blocks: u64,
     /// Free and movable pages only: these can be emptied.
     movable_blocks: u64,
-    /// No free page and no unmovable one: to empty them gains nothing.
+    /// No free page and no unmovable one: emptying them gains nothing.
     full_blocks: u64,
     /// With an unmovable page, or a frame without memory.
     unmovable_blocks: u64,
@@ -69,7 +69,7 @@ struct ZoneReport<'a> {
     free: FreeMemory,
     #[serde(flatten)]
     block_counts: BlockCounts,
-    /// Pageblocks by what the kernel keeps them for.
+    /// Pageblocks by the purpose that the kernel keeps them for.
     pageblocks: BTreeMap<&'a str, u64>,
     blocks: Vec<BlockReport>,
 }

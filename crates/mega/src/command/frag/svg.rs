@@ -3,8 +3,8 @@
 use std::fmt::Write;
 
 use mega_core::HUGE_PAGE_SIZE;
+use mega_core::bytes;
 use mega_core::compaction::PhysicalObservation;
-use mega_lab::bytes;
 use mega_linux::physical::Source;
 
 use super::map::{self, Cell, Row};

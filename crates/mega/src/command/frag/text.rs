@@ -3,8 +3,8 @@
 use std::fmt::Write;
 
 use mega_core::BASE_PAGE_SIZE;
+use mega_core::bytes;
 use mega_core::compaction::{HUGE_ORDER, PhysicalObservation, ZoneObservation};
-use mega_lab::bytes;
 use mega_linux::physical::Source;
 
 use super::map::{self, Cell};

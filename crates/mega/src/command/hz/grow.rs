@@ -1,4 +1,4 @@
-//! `mega hz grow`: memory for hzmem, out of memory blocks that are emptied for it.
+//! `mega hz grow`: empties memory blocks and gives them to hzmem.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -7,12 +7,13 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use mega_core::BASE_PAGE_SIZE;
+use mega_core::bytes;
 use mega_core::compaction::{MemoryBlock, MigrationCounts, Stopped, memory_blocks};
-use mega_lab::bytes;
+use mega_linux::Error;
 use mega_linux::hzmem::Hzmem;
 use mega_linux::kernel::{Kernel, LiveKernel};
+use mega_linux::physical::memory_blocks as blocks;
 use mega_linux::physical::{PhysicalMemory, iomem};
-use mega_linux::{Error, memory_blocks as blocks};
 use serde::Serialize;
 
 use crate::cli::HzGrow;
@@ -75,8 +76,8 @@ pub(super) fn run(args: &HzGrow) -> Result<ExitCode, Failure> {
     })
 }
 
-/// Takes memory block after memory block, each time the one with the least to move, until hzmem has as much as was
-/// asked for or none is left to try.
+/// Empties one memory block after the other, the one with the least to move first, until hzmem has enough or none is
+/// left.
 fn grow(
     kernel: &dyn Kernel,
     hzmem: &Hzmem,

@@ -1,13 +1,14 @@
-//! `mega hz shrink`: hzmem's memory given back to the kernel.
+//! `mega hz shrink`: gives memory of hzmem's back to the kernel.
 
 use std::fmt::Write;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use mega_lab::bytes;
+use mega_core::bytes;
+use mega_linux::Error;
 use mega_linux::hzmem::{Hzmem, Origin, Range};
 use mega_linux::kernel::{Kernel, LiveKernel};
-use mega_linux::{Error, memory_blocks};
+use mega_linux::physical::memory_blocks;
 use serde::Serialize;
 
 use crate::cli::{HzRange, HzShrink};
@@ -30,7 +31,7 @@ struct Tried {
     size: u64,
     node: u32,
     removed: bool,
-    /// Bytes of it that were put online; the rest was so already.
+    /// Bytes that mega put online; the rest was online already.
     put_online: u64,
     error: Option<String>,
 }

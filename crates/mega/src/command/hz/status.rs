@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use mega_lab::bytes;
+use mega_core::bytes;
 use mega_linux::hzmem::{Hzmem, Mount, Node, Origin, Range, State};
 use mega_linux::kernel::LiveKernel;
 use serde::Serialize;

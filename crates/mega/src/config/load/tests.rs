@@ -25,6 +25,7 @@ fn everything_that_can_be_written_is_read() {
     let config = load_files(
         r#"
 tracker = "mapped"
+fault = "base"
 [defaults]
 policy = "mega"
 parameters = { scans = 5, promote_utilization = 0.4 }
@@ -48,6 +49,7 @@ interval = "10s"
     )
     .expect("is right");
     assert_eq!(config.tracker, Some(TrackerKind::Mapped));
+    assert_eq!(config.fault, FaultMode::Base);
     let [redis, rest] = config.selects.as_slice() else {
         panic!("two selects")
     };
@@ -82,7 +84,7 @@ fn unknown_keys_name_file_line_and_nearest() {
     );
     assert_eq!(
         refusal(&format!("colour = 1\n{SELECT}")),
-        "mega.toml:1: unknown key 'colour'; there are tracker, defaults, select"
+        "mega.toml:1: unknown key 'colour'; there are tracker, fault, defaults, select"
     );
 }
 
@@ -234,4 +236,23 @@ proptest! {
             prop_assert!(error.starts_with("mega.toml") && !error.contains('\n'), "{}", error);
         }
     }
+}
+
+#[test]
+fn faults_are_left_alone_unless_the_configuration_says_base() {
+    let fault = |main: &str, drop_in: &str| {
+        let config = load_files(&format!("{main}{SELECT}"), &[("a.toml", drop_in)]);
+        config.expect("is right").fault
+    };
+    assert_eq!(fault("", ""), FaultMode::Inherit);
+    assert_eq!(fault("fault = \"inherit\"\n", ""), FaultMode::Inherit);
+    assert_eq!(fault("fault = \"base\"\n", ""), FaultMode::Base);
+    assert_eq!(
+        fault("fault = \"base\"\n", "fault = \"inherit\"\n"),
+        FaultMode::Inherit
+    );
+    assert_eq!(
+        refusal(&format!("fault = \"huge\"\n{SELECT}")),
+        "mega.toml:1: 'fault': 'huge' is neither base nor inherit"
+    );
 }

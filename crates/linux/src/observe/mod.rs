@@ -1,0 +1,10 @@
+//! What is seen of processes and of memory: trackers read page tables, the Accessed bits are cleared after them, and
+//! huge pages are looked into for zeros.
+
+pub(crate) mod bpf;
+pub mod clear;
+pub mod memory;
+pub mod tracker;
+pub mod tracker_choice;
+pub(crate) mod turns;
+pub mod zero_filled;

@@ -1,0 +1,24 @@
+//! How every scan ends.
+
+use mega_core::RegionObservation;
+
+use super::{Target, TrackError};
+
+/// What a scan that came to `result` reports. A process that has exited meanwhile is gone, whatever was found: its pid
+/// may already be another's. An error leaves nothing in `out`.
+pub(super) fn finish(
+    target: &Target<'_>,
+    result: Result<(), TrackError>,
+    out: &mut Vec<RegionObservation>,
+) -> Result<(), TrackError> {
+    let result = match target.has_exited() {
+        true => Err(TrackError::Gone {
+            pid: target.process.pid,
+        }),
+        false => result,
+    };
+    if result.is_err() {
+        out.clear();
+    }
+    result
+}

@@ -1,0 +1,196 @@
+//! Which regions have their Accessed bits cleared this time.
+//!
+//! Clearing a base page costs some thirty times as much as reading its bit, so a large process that uses all of its
+//! memory is cleared in turns: at each observation only every n-th region, so that clearing stays within
+//! [`CLEARING_SHARE`] of a core. A region that was cleared last time reports what was accessed since; for one that
+//! was not, what it reported last still stands, as far as its bits do not contradict it. A region that is new, or
+//! changed its page size, is always cleared: of every region a whole interval is seen before any is left out.
+
+use std::time::Duration;
+
+use mega_core::{HUGE_PAGE_SIZE, PageSize, Region, RegionObservation};
+
+/// The share of one core that clearing may take, as long as [`MOST_TURNS`] suffice for it.
+const CLEARING_SHARE: f64 = 0.005;
+/// What clearing may always take, however short the interval.
+const ALWAYS_ALLOWED: Duration = Duration::from_millis(1);
+/// The most observations until every region has had its turn: 40 s at an interval of 5 s.
+const MOST_TURNS: u64 = 8;
+
+/// What is remembered of one region between two observations.
+#[derive(Clone, Copy, Debug)]
+struct Remembered {
+    region: Region,
+    accessed: u16,
+    page_size: PageSize,
+    /// Whether its bits were clear when the interval began.
+    cleared: bool,
+}
+
+/// The turns of one process.
+#[derive(Debug, Default)]
+pub(crate) struct Turns {
+    remembered: Vec<Remembered>,
+    turn: u64,
+}
+
+/// In how many turns a process is cleared whose clearing takes `whole`, when it is observed once an `interval`.
+pub(crate) fn count(whole: Duration, interval: Duration) -> u64 {
+    let allowed = interval
+        .mul_f64(CLEARING_SHARE)
+        .max(ALWAYS_ALLOWED)
+        .as_secs_f64();
+    let turns = (1..MOST_TURNS).find(|&turns| {
+        #[allow(clippy::cast_precision_loss, reason = "at most eight")]
+        let turns = turns as f64;
+        whole.as_secs_f64() <= allowed * turns
+    });
+    turns.unwrap_or(MOST_TURNS)
+}
+
+impl Turns {
+    /// Whether nothing is remembered, so that every region has its turn.
+    pub(crate) fn are_new(&self) -> bool {
+        self.remembered.is_empty()
+    }
+
+    /// Forgets everything: another program runs, or clearing failed.
+    pub(crate) fn forget(&mut self) {
+        self.remembered.clear();
+    }
+
+    /// Chooses what to clear in one of `turns`: of `regions`, as the tracker saw them and in address order, those whose
+    /// turn it is. In `regions` it puts what stands in place of bits that gathered for longer than the last interval.
+    pub(crate) fn choose(
+        &mut self,
+        regions: &mut [RegionObservation],
+        turns: u64,
+    ) -> Vec<RegionObservation> {
+        self.turn = self.turn.wrapping_add(1);
+        let turn = self.turn % turns.max(1);
+        let remembered = std::mem::take(&mut self.remembered);
+        let mut before = remembered.iter().peekable();
+        let mut chosen = Vec::new();
+        for region in regions {
+            let seen = *region;
+            while before.next_if(|old| old.region < seen.region).is_some() {}
+            let old = before
+                .next_if(|old| old.region == seen.region)
+                .filter(|old| old.page_size == seen.page_size);
+            if let Some(old) = old.filter(|old| !old.cleared) {
+                region.accessed = seen.accessed.min(old.accessed);
+            }
+            let index = seen.region.start() / HUGE_PAGE_SIZE;
+            let is_due = old.is_none() || seen.is_huge() || index % turns.max(1) == turn;
+            if is_due {
+                chosen.push(seen);
+            }
+            self.remembered.push(Remembered {
+                region: seen.region,
+                accessed: region.accessed,
+                page_size: seen.page_size,
+                cleared: is_due || seen.accessed == 0,
+            });
+        }
+        chosen
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn base(index: u64, accessed: u16) -> RegionObservation {
+        RegionObservation {
+            region: Region::containing(index * HUGE_PAGE_SIZE),
+            mapped: 512,
+            accessed,
+            page_size: PageSize::Base,
+            zero_filled: None,
+            swapped: 0,
+        }
+    }
+
+    /// One process whose regions' bits gather until they are cleared.
+    struct Bits {
+        bits: Vec<u16>,
+        turns: Turns,
+    }
+
+    impl Bits {
+        /// Each region gets `accessed` bits set, then all are observed in `turns`: what is reported, and how many
+        /// were cleared.
+        fn interval(&mut self, accessed: u16, turns: u64) -> (Vec<u16>, usize) {
+            let mut scanned = Vec::new();
+            for (index, bits) in self.bits.iter_mut().enumerate() {
+                *bits = (*bits).max(accessed);
+                scanned.push(base(index as u64, *bits));
+            }
+            let chosen = self.turns.choose(&mut scanned, turns);
+            for region in &chosen {
+                let index = region.region.start() / HUGE_PAGE_SIZE;
+                self.bits[usize::try_from(index).unwrap()] = 0;
+            }
+            let reported = scanned.iter().map(|region| region.accessed).collect();
+            (reported, chosen.len())
+        }
+    }
+
+    fn sixteen() -> Bits {
+        Bits {
+            bits: vec![512; 16],
+            turns: Turns::default(),
+        }
+    }
+
+    #[test]
+    fn every_region_is_cleared_at_first_and_then_in_turns() {
+        let mut process = sixteen();
+        assert_eq!(process.interval(0, 4).1, 16);
+        assert_eq!(process.interval(100, 4), (vec![100; 16], 4));
+        assert_eq!(process.interval(100, 4), (vec![100; 16], 4));
+    }
+
+    #[test]
+    fn what_becomes_cold_is_seen_within_all_turns() {
+        let mut process = sixteen();
+        process.interval(0, 4);
+        process.interval(512, 4);
+        let mut reported = Vec::new();
+        for _ in 0..5 {
+            reported = process.interval(0, 4).0;
+        }
+        assert_eq!(reported, [0; 16]);
+    }
+
+    #[test]
+    fn what_becomes_hot_is_seen_within_all_turns() {
+        let mut process = sixteen();
+        process.interval(0, 4);
+        process.interval(10, 4);
+        let mut reported = Vec::new();
+        for _ in 0..5 {
+            reported = process.interval(300, 4).0;
+        }
+        assert_eq!(reported, [300; 16]);
+    }
+
+    #[test]
+    fn with_one_turn_every_interval_stands_for_itself() {
+        let mut process = sixteen();
+        process.interval(0, 1);
+        for accessed in [5, 500, 0, 77] {
+            assert_eq!(process.interval(accessed, 1), (vec![accessed; 16], 16));
+        }
+    }
+
+    #[test]
+    fn turns_are_as_many_as_the_share_needs() {
+        let second = Duration::from_secs(1);
+        assert_eq!(count(Duration::from_millis(5), second), 1);
+        assert_eq!(count(Duration::from_millis(6), second), 2);
+        assert_eq!(count(second, second), MOST_TURNS);
+        assert_eq!(count(second, Duration::ZERO), MOST_TURNS);
+        assert_eq!(count(Duration::ZERO, Duration::ZERO), 1);
+    }
+}

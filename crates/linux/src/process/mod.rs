@@ -1,0 +1,55 @@
+//! Processes: which there are, what is known about them, who manages them, and how one is held while it is worked on.
+
+pub mod claim;
+pub mod eligible;
+mod facts;
+pub mod not_eligible;
+pub mod sharing;
+mod stat;
+pub(crate) mod statm;
+pub mod table;
+pub(crate) mod target;
+mod tasks;
+
+use std::path::PathBuf;
+
+use mega_core::ProcessId;
+
+use crate::Error;
+use crate::kernel::Kernel;
+
+pub use facts::{Facts, facts};
+pub use stat::{Stat, stat};
+pub use table::Table;
+
+/// `/proc/PID/NAME`.
+pub(crate) fn path(pid: u32, name: &str) -> PathBuf {
+    PathBuf::from(format!("/proc/{pid}/{name}"))
+}
+
+/// Makes sure that `pid` is a process whose memory can be managed, and names it.
+///
+/// # Errors
+/// [`Error::Gone`] (also where it has exited and was not waited for), [`Error::KernelThread`],
+/// [`Error::NotPermitted`].
+pub fn identify(kernel: &dyn Kernel, pid: u32) -> Result<ProcessId, Error> {
+    let stat = stat(kernel, pid)?;
+    if stat.is_kernel_thread() {
+        return Err(Error::KernelThread { pid });
+    }
+    if stat.has_exited() {
+        return Err(Error::Gone { pid });
+    }
+    // pid names a thread's entry too, with the same memory; only the process itself is managed.
+    let pagemap = path(pid, "pagemap");
+    kernel
+        .open(&pagemap)
+        .map_err(|error| Error::of_process(pid, &pagemap, error))?;
+    Ok(stat.process())
+}
+
+/// Whether `process` still runs.
+#[must_use]
+pub fn is_alive(kernel: &dyn Kernel, process: ProcessId) -> bool {
+    stat(kernel, process.pid).is_ok_and(|stat| stat.process() == process && !stat.has_exited())
+}

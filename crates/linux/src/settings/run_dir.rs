@@ -1,0 +1,99 @@
+//! The directory in which running megas leave what others must find: claims, and what is to be put back.
+
+use std::io::Write;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use crate::Error;
+
+/// `/run/mega`, or the directory that the environment variable `MEGA_RUN_DIR` names. Its mode is 0700. A reboot empties
+/// it, and undoes what it records.
+#[derive(Clone, Debug)]
+pub struct RunDir {
+    path: PathBuf,
+}
+
+impl RunDir {
+    /// Where the directory is, whether or not it exists.
+    #[must_use]
+    pub fn location() -> PathBuf {
+        match std::env::var_os("MEGA_RUN_DIR") {
+            Some(path) if !path.is_empty() => path.into(),
+            _ => PathBuf::from("/run/mega"),
+        }
+    }
+
+    /// Opens the directory, creating it where it is missing.
+    ///
+    /// # Errors
+    /// [`Error::Io`] where it cannot be created; [`Error::Malformed`] where it is someone else's.
+    pub fn open() -> Result<Self, Error> {
+        Self::at(&Self::location())
+    }
+
+    /// The directory, if there is one. Creates nothing.
+    #[must_use]
+    pub fn existing() -> Option<Self> {
+        let path = Self::location();
+        path.is_dir().then_some(RunDir { path })
+    }
+
+    /// Opens `path` as the directory, creating it where it is missing.
+    ///
+    /// # Errors
+    /// As [`RunDir::open`].
+    pub fn at(path: &Path) -> Result<Self, Error> {
+        std::fs::DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(path)
+            .map_err(Error::io("create", path))?;
+        let metadata = std::fs::symlink_metadata(path).map_err(Error::io("look at", path))?;
+        let malformed = |reason: &str| Error::Malformed {
+            path: path.to_owned(),
+            reason: reason.to_owned(),
+        };
+        if !metadata.is_dir() {
+            return Err(malformed("is not a directory; remove it"));
+        }
+        if metadata.uid() != rustix::process::geteuid().as_raw() {
+            return Err(malformed(
+                "belongs to another user; remove it, or set MEGA_RUN_DIR",
+            ));
+        }
+        if metadata.permissions().mode() & 0o077 != 0 {
+            std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o700))
+                .map_err(Error::io("restrict", path))?;
+        }
+        Ok(RunDir {
+            path: path.to_owned(),
+        })
+    }
+
+    /// Its path.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Writes a file so that a reader, or a crash, sees the old content or the new one, never a part. The caller holds a
+    /// lock for this name. What a killed writer left of its draft is overwritten by the next one.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub fn write_atomically(&self, name: &str, content: &[u8]) -> Result<(), Error> {
+        let path = self.path.join(name);
+        let draft = self.path.join(format!(".{name}.draft"));
+        let written = std::fs::File::create(&draft).and_then(|mut file| {
+            file.write_all(content)?;
+            file.sync_all()
+        });
+        written
+            .and_then(|()| std::fs::rename(&draft, &path))
+            .map_err(|error| {
+                // The draft is of no use to anyone; that it may remain is not worth a second error.
+                let _ = std::fs::remove_file(&draft);
+                Error::io("write", &path)(error)
+            })
+    }
+}

@@ -1,0 +1,145 @@
+//! What a manager has seen and done. It makes a snapshot after each step; a status is made of the latest one when somebody
+//! asks.
+//!
+//! So an answer never waits for a step, which may take long. Only an answer looks up the names of the processes and the
+//! manager's own cost.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use mega_core::ProcessId;
+use mega_core::engine::{StepReport, Totals};
+use mega_linux::settings::fault::{FaultMeans, FaultMode};
+use mega_linux::{Host, process};
+
+use crate::config::Settings;
+use crate::report::{
+    Actions, CompactionReport, FaultReport, GroupStatus, ManagerStatus, Memory, Mode, Observed,
+    OwnCost, ProcessReport, RefusedReport,
+};
+
+/// What a manager has seen and done.
+pub(crate) struct Snapshot {
+    pub(crate) host: Arc<Host>,
+    /// The manager's own process.
+    pub(crate) own: ProcessId,
+    /// When that process started, by the kernel's clock.
+    pub(crate) started: Duration,
+    pub(crate) mode: Mode,
+    pub(crate) fault: Fault,
+    pub(crate) groups: Vec<GroupSnapshot>,
+    /// `None` without the kernel module.
+    pub(crate) compaction: Option<CompactionReport>,
+    /// Why processes could not be listed just now, if they could not.
+    pub(crate) last_error: Option<String>,
+}
+
+/// What page faults of the managed programs should take, and what mega does about it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Fault {
+    pub(crate) mode: FaultMode,
+    pub(crate) means: FaultMeans,
+}
+
+/// What a manager has seen and done of one group.
+pub(crate) struct GroupSnapshot {
+    pub(crate) name: String,
+    pub(crate) settings: Arc<Settings>,
+    /// What was done since the start.
+    pub(crate) totals: Totals,
+    /// The latest step; `None` before the first one.
+    pub(crate) latest: Option<Arc<StepReport>>,
+    /// Processes that the latest step could not observe.
+    pub(crate) refused: Vec<RefusedReport>,
+    /// Of the processes with memory that huge pages cannot map: how many bytes, by reason.
+    pub(crate) not_eligible: BTreeMap<ProcessId, BTreeMap<String, u64>>,
+    /// The longest time that mega held a process's mmap lock in one go, since the start.
+    pub(crate) longest_hold: Duration,
+    /// Why the latest step failed, if it did.
+    pub(crate) last_error: Option<String>,
+}
+
+impl Snapshot {
+    /// Makes the status, with the manager's own cost until now.
+    pub(crate) fn status(&self) -> ManagerStatus {
+        let kernel = self.host.kernel().as_ref();
+        let uptime = kernel.now().saturating_sub(self.started).as_secs_f64();
+        let cpu_seconds = kernel.cpu_time().as_secs_f64();
+        let own = process::stat(kernel, self.own.pid);
+        let latest = self
+            .groups
+            .iter()
+            .rev()
+            .find_map(|group| group.latest.as_ref());
+        ManagerStatus {
+            pid: self.own.pid,
+            mode: self.mode.clone(),
+            tracker: self.host.tracker_kind().to_string(),
+            dry_run: self.host.is_dry_run(),
+            fault: Some(FaultReport {
+                mode: self.fault.mode.name().to_owned(),
+                by: self.fault.means.describe(kernel),
+            }),
+            uptime_seconds: uptime,
+            manager: OwnCost {
+                cpu_seconds,
+                cpu_share: if uptime > 0.0 {
+                    cpu_seconds / uptime
+                } else {
+                    0.0
+                },
+                resident: own.map_or(0, |stat| stat.resident),
+            },
+            memory: latest.map(|report| Memory::from(&report.memory)),
+            groups: self
+                .groups
+                .iter()
+                .map(|group| group.status(&self.host))
+                .collect(),
+            compaction: self.compaction,
+            last_error: self.last_error.clone(),
+        }
+    }
+}
+
+impl GroupSnapshot {
+    fn status(&self, host: &Host) -> GroupStatus {
+        let summaries = self.latest.iter().flat_map(|report| &report.processes);
+        let processes: Vec<ProcessReport> = summaries
+            .map(|summary| ProcessReport {
+                pid: summary.process.pid,
+                name: name(host, summary.process),
+                observed: Observed::from(summary),
+                not_eligible: self
+                    .not_eligible
+                    .get(&summary.process)
+                    .cloned()
+                    .unwrap_or_default(),
+            })
+            .collect();
+        GroupStatus {
+            name: self.name.clone(),
+            policy: self.settings.policy.clone(),
+            parameters: self.settings.parameters.clone(),
+            interval_seconds: self.settings.interval.as_secs_f64(),
+            cpu_budget: self.settings.budgets.cpu_share,
+            copy_budget: self.settings.budgets.copy_bytes_per_second,
+            lock_bound_seconds: self.settings.lock_bound.as_secs_f64(),
+            longest_hold_seconds: self.longest_hold.as_secs_f64(),
+            totals: processes.iter().map(|process| process.observed).sum(),
+            processes,
+            refused: self.refused.clone(),
+            actions: Actions::from(&self.totals),
+            last_error: self.last_error.clone(),
+        }
+    }
+}
+
+/// The name of a process's command; empty where the process has ended.
+pub(crate) fn name(host: &Host, process: ProcessId) -> String {
+    match process::stat(host.kernel().as_ref(), process.pid) {
+        Ok(stat) if stat.process() == process => stat.name,
+        _ => String::new(),
+    }
+}
