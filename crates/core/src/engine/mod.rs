@@ -178,7 +178,7 @@ impl Engine {
                 .iter()
                 .map(ProcessSummary::of)
                 .collect(),
-            memory: observation.memory.clone(),
+            memory: observation.memory,
             actions: done,
             unmet: unmet.close(),
             observe_cpu,
