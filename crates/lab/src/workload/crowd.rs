@@ -11,7 +11,7 @@ use crate::mapping::{self, HUGE_PAGE};
 
 /// What `crowd` is told besides.
 #[derive(Clone, Copy, Debug, clap::Args)]
-pub(super) struct Crowd {
+pub(super) struct Size {
     /// Number of processes; each has an equal part of the memory, in whole regions
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     processes: u32,
@@ -19,7 +19,7 @@ pub(super) struct Crowd {
 
 pub(super) fn run(
     common: &Common,
-    crowd: &Crowd,
+    crowd: &Size,
     reporter: &mut Reporter,
     stop: &mut Stop,
 ) -> Result<Done, Error> {

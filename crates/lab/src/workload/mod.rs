@@ -115,7 +115,7 @@ enum Workload {
         #[command(flatten)]
         common: Common,
         #[command(flatten)]
-        crowd: crowd::Crowd,
+        crowd: crowd::Size,
     },
     /// Touches one page in each region of a large address space, again and again
     Wide(Common),
