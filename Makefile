@@ -51,7 +51,7 @@ check: tools ## formatting, lints and documentation
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 	RUSTDOCFLAGS='-D warnings' $(CARGO) doc --workspace --no-deps --locked --quiet
 
-bench: build ## the figures of the README, as ratios within one run
+bench: build ## the figures of mega's own cost, as ratios within one run
 	$(CARGO) bench --locked -p mega-lab --bench bars
 
 experiments: build lab-programs ## every experiment with real programs, in mega-lab/ (well over an hour)
