@@ -14,8 +14,6 @@ use mega_linux::{Host, HostOptions, LinuxMachine, MachineOptions, process};
 use crate::bar::{Bar, Wanted};
 use crate::setting::{Setting, failed};
 
-/// The most processes; fewer where memory does not suffice.
-const PROCESSES: u64 = 10_000;
 /// What one takes: a region, and what the kernel needs for a process.
 const PER_PROCESS: u64 = (2 << 20) + (256 << 10);
 /// What is left to everybody else.
@@ -27,16 +25,17 @@ const WIDE: &str = "--size=512GiB";
 /// Files that may be open, as a login shell has it.
 const FILES: u32 = 1024;
 
-pub(crate) fn measure(setting: &Setting) -> Result<Vec<Bar>, Error> {
-    let mut bars = over_a_crowd(setting)?;
+/// Over as many as `processes`, fewer where memory does not suffice.
+pub(crate) fn measure(setting: &Setting, processes: u32) -> Result<Vec<Bar>, Error> {
+    let mut bars = over_a_crowd(setting, processes.into())?;
     bars.extend(over_a_wide_one(setting)?);
     bars.push(longest_look(setting)?);
     Ok(bars)
 }
 
-fn over_a_crowd(setting: &Setting) -> Result<Vec<Bar>, Error> {
+fn over_a_crowd(setting: &Setting, processes: u64) -> Result<Vec<Bar>, Error> {
     let available = mega_lab::available::bytes()?;
-    let count = (available.saturating_sub(SPARE) / PER_PROCESS).clamp(1, PROCESSES);
+    let count = (available.saturating_sub(SPARE) / PER_PROCESS).clamp(1, processes);
     eprintln!("bars: {count} processes of 2 MiB");
     let size = format!("--size={}", count << 21);
     let processes = format!("--processes={count}");

@@ -38,6 +38,9 @@ struct Args {
     /// Seconds of one measurement that needs time to pass
     #[arg(long, value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u32).range(5..=3600))]
     seconds: u32,
+    /// The most processes of a fleet; fewer where memory does not suffice
+    #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    processes: u32,
     /// The mega to measure [default: the one that lies beside this benchmark]
     #[arg(long, value_name = "FILE")]
     mega: Option<PathBuf>,
@@ -108,7 +111,7 @@ fn run(args: &Args) -> Result<bool, Error> {
             Name::Promotion => promotion::measure(&setting)?,
             Name::Speed => speed::measure(&setting)?,
             Name::Sparse => sparse::measure(&setting)?,
-            Name::Fleet => fleet::measure(&setting)?,
+            Name::Fleet => fleet::measure(&setting, args.processes)?,
             Name::ScanTask => scan_task::measure(&setting)?,
         });
     }
