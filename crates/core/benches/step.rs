@@ -12,8 +12,8 @@ use std::time::Duration;
 use mega_core::engine::{Budgets, Engine};
 use mega_core::policy::{Parameters, build, registry};
 use mega_core::{
-    Action, Cause, HUGE_PAGE_SIZE, Machine, MemoryObservation, Observation, Outcome, PageSize,
-    ProcessId, ProcessObservation, Region, RegionObservation, RegionRef,
+    Action, ActionKind, Cause, HUGE_PAGE_SIZE, Machine, MemoryObservation, Observation, Outcome,
+    PageSize, ProcessId, ProcessObservation, Region, RegionObservation, RegionRef,
 };
 
 const REGIONS: u64 = 1_000_000;
@@ -123,7 +123,10 @@ fn step(policy: &str, seen: &Observation, budgets: Budgets, outcome: Outcome) ->
         let took = cpu_time().saturating_sub(start);
         let Ok(report) = report;
         let done = report.actions;
-        wanted = done.deferred_by_budget + done.backed_off + done.promoted + done.failures.count();
+        wanted = done.deferred_by_budget
+            + done.backed_off
+            + done.done[ActionKind::Promote]
+            + done.failed();
         if round >= WARM_UP {
             times.push(took);
         }

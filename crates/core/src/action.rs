@@ -14,8 +14,8 @@ pub enum ActionKind {
     /// Replace the huge page that maps a region by base pages, giving back those that hold only zeros
     /// where the kernel can (6.12 and newer).
     Demote,
-    /// Map a span, each region of which a huge page maps, by one giant page. Where the huge pages do not
-    /// lie side by side already they are moved, which copies up to 1 GiB.
+    /// Map a span by one giant page. Huge pages must map all of it. Where these do not lie side by side they are
+    /// moved, which copies up to 1 GiB.
     PromoteGiant,
     /// Map a span by huge pages again. Nothing is moved and nothing is given back.
     DemoteGiant,
@@ -25,6 +25,63 @@ pub enum ActionKind {
 }
 
 impl ActionKind {
+    /// Every kind.
+    pub const ALL: [ActionKind; 5] = [
+        ActionKind::Promote,
+        ActionKind::Demote,
+        ActionKind::PromoteGiant,
+        ActionKind::DemoteGiant,
+        ActionKind::FreeZero,
+    ];
+
+    /// Its name in JSON.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            ActionKind::Promote => "promote",
+            ActionKind::Demote => "demote",
+            ActionKind::PromoteGiant => "promote_giant",
+            ActionKind::DemoteGiant => "demote_giant",
+            ActionKind::FreeZero => "free_zero",
+        }
+    }
+
+    /// The name in JSON of how many were done.
+    #[must_use]
+    pub const fn name_of_done(self) -> &'static str {
+        match self {
+            ActionKind::Promote => "promoted",
+            ActionKind::Demote => "demoted",
+            ActionKind::PromoteGiant => "promoted_giant",
+            ActionKind::DemoteGiant => "demoted_giant",
+            ActionKind::FreeZero => "freed_zero",
+        }
+    }
+
+    /// The name in JSON of how many a dry run left out.
+    #[must_use]
+    pub const fn name_of_left_out(self) -> &'static str {
+        match self {
+            ActionKind::Promote => "would_promote",
+            ActionKind::Demote => "would_demote",
+            ActionKind::PromoteGiant => "would_promote_giant",
+            ActionKind::DemoteGiant => "would_demote_giant",
+            ActionKind::FreeZero => "would_free_zero",
+        }
+    }
+
+    /// The name in JSON of how many are wanted.
+    #[must_use]
+    pub const fn name_of_wanted(self) -> &'static str {
+        match self {
+            ActionKind::Promote => "promotions",
+            ActionKind::Demote => "demotions",
+            ActionKind::PromoteGiant => "promotions_giant",
+            ActionKind::DemoteGiant => "demotions_giant",
+            ActionKind::FreeZero => "free_zero",
+        }
+    }
+
     /// The page that the action makes or breaks up, or looks through.
     #[must_use]
     pub const fn page_size(self) -> PageSize {

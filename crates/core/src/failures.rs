@@ -1,7 +1,6 @@
-//! The one memory of failures: what failed, why, how often in a row, and how long it has to wait.
+//! The one memory of what failed: why, how often in a row, and how long it is held back.
 //!
-//! It remembers each region, or each span by its first region, together with the action that failed. The waits, in
-//! steps:
+//! A region, or a span by its first region, is remembered by what was to be done to it. What it waits, in steps:
 //!
 //! | what came of it | the region waits | and its process |
 //! |---|---|---|
@@ -9,26 +8,21 @@
 //! | no memory | the same; a span without a chunk 8 at first | all promotions to pages of that size: 1, 2, 4 and so on |
 //! | not eligible | [`LONGEST_WAIT`] | - |
 //! | not permitted | - | all actions: [`LONGEST_WAIT`] |
-//! | a demotion in vain: it gave nothing back | [`LONGEST_WAIT`], also while it is not mapped | demotions: 1, 2, 4 and so on |
-//! | left out by a dry run | for good: one count is enough | - |
+//! | a demotion in vain: nothing was given back | [`LONGEST_WAIT`], also while it is not mapped | demotions: 1, 2, 4 and so on |
+//! | left out by a dry run | for good: it was counted, once is enough | - |
 //!
-//! Most memory that is not eligible stays so (`MADV_NOHUGEPAGE`). But 6.1 and 6.12 also refuse a region if a fork left
-//! all of its pages write-protected, until the program writes to it; 6.18 does not.
+//! Most of what is not eligible is so for good (`MADV_NOHUGEPAGE`). But after a fork, 6.1 and 6.12 also refuse a region
+//! whose pages are all write-protected, until the program writes to it; 6.18 does not.
 //!
-//! No wait is longer than [`LONGEST_WAIT`]. A success ends the wait of its region. A promotion that finds memory after
-//! the wait ends the wait of its process. A demotion that gives something back ends the wait of its process's
-//! demotions.
+//! No wait is longer than [`LONGEST_WAIT`]. A success ends the wait of its region. A promotion that finds memory after the
+//! wait ends that of its process, and a demotion that gives something back ends that of its process's demotions. The cause of a lack is either the machine's memory or the process's memory
+//! cgroup, and only the second concerns it alone, so each process finds out for itself. Promotions to giant pages wait
+//! apart from those to huge pages: chunks run out long before blocks do.
 //!
-//! The machine or the process's memory cgroup can lack memory. Only the second concerns one process alone, so each
-//! process finds out for itself. Promotions to giant pages wait apart from those to huge pages, because chunks run out
-//! long before blocks do.
+//! Whether a demotion was in vain depends on what it was for ([`crate::Policy::demotes_to_give_back`]). It is so for shared
+//! memory, and for all memory before 6.12, where the kernel keeps zero-filled base pages when it splits a huge page.
 //!
-//! Whether a demotion was in vain depends on its purpose ([`crate::Policy::demotes_to_give_back`]). It is in vain for
-//! shared memory, and before 6.12 for all memory: there the kernel keeps zero-filled base pages when it splits a huge
-//! page.
-//!
-//! A step costs O(failures). A question costs O(log failures of the process), and less if questions come in address
-//! order.
+//! A step costs O(failures), a question O(log failures of the process), or less where questions come in address order.
 
 use crate::action::{Action, ActionKind, Cause, Outcome};
 use crate::observation::{Observation, ProcessObservation, RegionObservation, RegionRef};
@@ -183,29 +177,35 @@ impl OfProcess {
     /// Merges the news, and drops the regions that are gone. What was in vain is remembered for its time: the kernel
     /// unmaps shared memory when it splits a page of it, which then comes back.
     fn settle(&mut self, observed: &ProcessObservation, now: u64) {
-        let mut news = std::mem::take(&mut self.news);
-        news.sort_by_key(|(key, _)| *key);
-        let mut news = news.into_iter().peekable();
-        let mut settled = Vec::with_capacity(self.regions.len() + news.len());
-        for old in self.regions.drain(..) {
-            while let Some((_, new)) = news.next_if(|(key, _)| *key < old.key()) {
-                settled.extend(new);
-            }
-            let mut kept = Some(old);
-            while let Some((_, new)) = news.next_if(|(key, _)| *key == old.key()) {
-                kept = new;
-            }
-            settled.extend(kept);
+        if !self.news.is_empty() {
+            self.merge_news();
         }
-        settled.extend(news.filter_map(|(_, new)| new));
         let mut near = 0;
-        settled.retain(|failure| {
+        self.regions.retain(|failure| {
             let waits_in_vain = failure.why == Why::InVain && failure.wait.lasts(now);
             let key = |seen: &RegionObservation| seen.region;
             waits_in_vain
                 || sorted::find(&observed.regions, &mut near, &failure.region, key).is_some()
         });
-        self.regions = settled;
+    }
+
+    fn merge_news(&mut self) {
+        let mut news = std::mem::take(&mut self.news);
+        news.sort_by_key(|(key, _)| *key);
+        let mut news = news.into_iter().peekable();
+        let mut merged = Vec::with_capacity(self.regions.len() + news.len());
+        for old in self.regions.drain(..) {
+            while let Some((_, new)) = news.next_if(|(key, _)| *key < old.key()) {
+                merged.extend(new);
+            }
+            let mut kept = Some(old);
+            while let Some((_, new)) = news.next_if(|(key, _)| *key == old.key()) {
+                kept = new;
+            }
+            merged.extend(kept);
+        }
+        merged.extend(news.filter_map(|(_, new)| new));
+        self.regions = merged;
     }
 
     fn is_empty(&self) -> bool {

@@ -1,12 +1,13 @@
 //! The vocabulary, the policies and the engine of mega.
 //!
 //! Nothing here does I/O, reads a clock or draws a random number. A [`Machine`] reports [`Observation`]s and performs
-//! [`Action`]s, and a [`Policy`] turns the first into the second. The [`engine`] stands between them and keeps both
-//! within budgets. So the same policy runs on a live kernel and on a simulated one.
+//! [`Action`]s. A [`Policy`] turns observations into actions. The [`engine`] runs the policy on the machine, keeps it within
+//! budgets, and remembers what failed ([`failures`]). So a policy runs alike on a live kernel and on a simulated one.
 
 #![forbid(unsafe_code)]
 
 pub mod action;
+mod build_error;
 pub mod bytes;
 pub mod compaction;
 pub mod engine;
@@ -16,6 +17,7 @@ mod nearest;
 pub mod observation;
 pub mod page;
 mod parameters;
+mod per_kind;
 pub mod process;
 pub mod promotion;
 mod sorted;
@@ -32,6 +34,8 @@ pub use page::{
     BASE_PAGE_SIZE, GIANT_PAGE_SIZE, HUGE_PAGE_SIZE, PAGES_PER_REGION, PageSize, REGIONS_PER_SPAN,
     Region, Span,
 };
+pub use per_kind::PerKind;
 pub use process::ProcessId;
+/// The name by which the other crates know [`promotion`].
 pub use promotion as policy;
 pub use promotion::Policy;

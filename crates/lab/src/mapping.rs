@@ -4,6 +4,7 @@
 use std::fs::File;
 use std::io;
 use std::ops::Range;
+use std::os::fd::OwnedFd;
 use std::ptr::{self, NonNull};
 use std::time::Duration;
 
@@ -262,6 +263,28 @@ fn unmap(start: *mut std::ffi::c_void, bytes: usize) -> io::Result<()> {
     // SAFETY: callers pass a part of a mapping they own and to which no reference is left.
     unsafe { rustix::mm::munmap(start, bytes) }?;
     Ok(())
+}
+
+/// Forks a process that touches all of `area`, of which it has a copy of its own, writes one byte to `touched`, and rests
+/// until its parent ends or kills it. Returns its pid.
+///
+/// # Errors
+/// As `fork`.
+pub fn fork_to_touch_and_rest(area: &mut Area, touched: &OwnedFd) -> io::Result<u32> {
+    // SAFETY: the child does nothing but what may be done after a fork of a process with threads: it stores to memory,
+    // makes system calls, and never returns from here.
+    let pid = unsafe { libc::fork() };
+    if pid == 0 {
+        // SAFETY: these calls take no pointers.
+        unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
+        area.touch_all();
+        let _ = rustix::io::write(touched, &[1]);
+        loop {
+            // SAFETY: it takes nothing, and returns only after a signal.
+            unsafe { libc::pause() };
+        }
+    }
+    u32::try_from(pid).map_err(|_| io::Error::last_os_error())
 }
 
 /// The time stamp counter.

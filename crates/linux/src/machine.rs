@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,7 +12,9 @@ use mega_core::{
 };
 
 use crate::act::perform;
+use crate::observe::cgroups::{self, Cgroups};
 use crate::observe::memory;
+use crate::observe::nodes::ProcessorNodes;
 use crate::observe::zero_filled::ZeroCounter;
 use crate::process::eligible;
 use crate::process::not_eligible::NotEligible;
@@ -27,12 +30,16 @@ pub struct MachineOptions {
     /// region (0.4 to 4.6 ms, its copy) and the split of one (0.1 ms) cannot; nor can what a giant page takes, of which
     /// the kernel copies each huge page under locks of its own.
     pub lock_bound: Duration,
+    /// Whether a region with pages in swap is promoted: a collapse reads them from there. Only where somebody asks for
+    /// it by hand; what is in swap is not in use.
+    pub swap_in: bool,
 }
 
 impl Default for MachineOptions {
     fn default() -> Self {
         MachineOptions {
             lock_bound: Duration::from_millis(10),
+            swap_in: false,
         }
     }
 }
@@ -47,6 +54,8 @@ pub struct LinuxMachine {
     refused: Vec<(ProcessId, Error)>,
     last_observation: Option<Duration>,
     sharing: Sharing,
+    nodes: ProcessorNodes,
+    cgroup_mount: Option<PathBuf>,
     zero_counter: ZeroCounter,
 }
 
@@ -54,7 +63,10 @@ impl LinuxMachine {
     /// A machine with no targets yet.
     #[must_use]
     pub fn new(host: Arc<Host>, options: MachineOptions) -> Self {
+        let kernel = host.kernel().as_ref();
         LinuxMachine {
+            nodes: ProcessorNodes::read(kernel),
+            cgroup_mount: cgroups::mount_point(kernel),
             host,
             options,
             wanted: Vec::new(),
@@ -247,12 +259,13 @@ impl LinuxMachine {
         };
         if let Some(regions) = target.at_rest() {
             let accesses_known = target.accesses_known(&self.host);
+            let node = self.nodes.of(target.processor);
             self.targets.insert(process, target);
             return Ok(Some(ProcessObservation {
                 process,
                 regions,
                 accesses_known,
-                node: None,
+                node,
                 cgroup: None,
             }));
         }
@@ -261,8 +274,10 @@ impl LinuxMachine {
             Err(Error::Gone { .. }) => return Ok(None),
             Err(error) => return Err(error),
         };
+        // Of before it is cleared anew.
+        let accesses_known = target.accesses_known(&self.host);
         let mut regions = Vec::new();
-        match target.scan(&self.host, &mut regions) {
+        match target.observe(&self.host, interval, self.options.lock_bound, &mut regions) {
             Ok(()) => {}
             Err(Error::Gone { .. }) => {
                 // Gone, or another program was started in the middle: that one is looked at next time.
@@ -277,15 +292,14 @@ impl LinuxMachine {
             }
             Err(error) => return Err(error),
         }
-        let accesses_known = target.accesses_known(&self.host);
-        target.clear(&self.host, &mut regions, interval, self.options.lock_bound);
         target.may_rest(&regions);
+        let node = self.nodes.of(target.processor);
         self.targets.insert(process, target.release());
         Ok(Some(ProcessObservation {
             process,
             regions,
             accesses_known,
-            node: None,
+            node,
             cgroup: None,
         }))
     }
@@ -360,6 +374,19 @@ impl Machine for LinuxMachine {
                 Err(error) => failures.push((process, error)),
             }
         }
+        let kernel = self.host.kernel().as_ref();
+        let mut cgroups = Cgroups::new(kernel, self.cgroup_mount.as_deref());
+        let table = self.host.processes();
+        for observed in &mut observation.processes {
+            observed.cgroup = match table.facts(observed.process) {
+                Some(facts) => facts
+                    .cgroup
+                    .as_deref()
+                    .and_then(|cgroup| cgroups.limit_in(cgroup)),
+                None => cgroups.limit_of(observed.process.pid),
+            };
+        }
+        drop(table);
         self.wanted.retain(|process| !departed.contains(process));
         self.departed.extend(departed);
         self.last_observation = Some(now);
@@ -381,13 +408,13 @@ impl Machine for LinuxMachine {
         if self.host.is_dry_run() {
             return vec![Outcome::NotTried; actions.len()];
         }
-        let bound = self.options.lock_bound;
+        let options = self.options;
         let mut outcomes = Vec::with_capacity(actions.len());
         for run in perform::runs(actions) {
             let process = run[0].target.process;
             let performed = self.with_held(process, |host, target| {
                 target.disturb();
-                perform::perform(host, target, run, bound)
+                perform::perform(host, target, run, options)
             });
             match performed {
                 Ok(performed) => outcomes.extend(performed),

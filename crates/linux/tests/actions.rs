@@ -326,7 +326,10 @@ fn accesses_are_those_since_the_last_observation() {
             mega_linux::observe::clear::LRU_BATCH * cpus,
         ),
     ] {
-        machine.set_options(MachineOptions { lock_bound: bound });
+        machine.set_options(MachineOptions {
+            lock_bound: bound,
+            ..MachineOptions::default()
+        });
         let mut subject = Subject::start();
         let range = subject.map("private", 64);
         subject.fill(&range, 1);

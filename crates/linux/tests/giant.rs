@@ -214,7 +214,10 @@ fn observing_does_not_break_a_giant_page_up() {
     for bound in [Duration::from_secs(10), Duration::from_micros(1)] {
         let kernel = FakeKernel::new();
         let (mut machine, process) = machine(&kernel, sees_all(&kernel));
-        machine.set_options(MachineOptions { lock_bound: bound });
+        machine.set_options(MachineOptions {
+            lock_bound: bound,
+            ..MachineOptions::default()
+        });
         act(&mut machine, ActionKind::PromoteGiant, process, 0);
         for _ in 0..3 {
             for region in kernel

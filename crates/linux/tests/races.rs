@@ -12,7 +12,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mega_core::{
-    Action, ActionKind, Cause, Machine, Outcome, ProcessId, Region, RegionObservation, RegionRef,
+    Action, ActionKind, Cause, CgroupMemory, Machine, Outcome, ProcessId, Region,
+    RegionObservation, RegionRef,
 };
 use mega_linux::doctor::{Examination, TrackerChoice};
 use mega_linux::kernel::fake::{FakeKernel, FakeProcess, FakeTracker};
@@ -161,6 +162,69 @@ fn a_memory_cgroup_at_its_limit_is_no_memory() {
     let outcomes = machine.act(&promote(process, 4));
     assert_eq!(outcomes[0], PROMOTED);
     assert_eq!(outcomes[1..], [Outcome::Failed(Cause::NoMemory); 3]);
+}
+
+#[test]
+fn a_process_is_on_a_node_and_below_a_limit() {
+    let kernel = FakeKernel::new();
+    let on_processor = |processor| FakeProcess {
+        processor,
+        ..FakeProcess::with_regions(100, START, 1)
+    };
+    let processes = vec![
+        kernel.add(7, on_processor(0)),
+        kernel.add(8, on_processor(1)),
+    ];
+    for (file, content) in [
+        ("/sys/devices/system/cpu/cpu0/node0/cpulist", "0"),
+        ("/sys/devices/system/cpu/cpu1/node1/cpulist", "1"),
+        ("/proc/self/mounts", "cgroup2 /cg cgroup2 rw 0 0"),
+        ("/proc/8/cgroup", "0::/a"),
+        ("/cg/a/memory.max", "1000"),
+        ("/cg/a/memory.current", "400"),
+        (
+            "/proc/buddyinfo",
+            "Node 0, zone Normal 3\nNode 1, zone Normal 5\n",
+        ),
+    ] {
+        kernel.state().files.insert(file.into(), content.into());
+    }
+    let boundary: Arc<dyn Kernel> = Arc::new(kernel.clone());
+    let mut machine = LinuxMachine::new(host(&kernel, boundary), MachineOptions::default());
+    machine.set_targets(processes);
+    let seen = machine.observe().unwrap();
+    let limit = CgroupMemory {
+        limit: 1000,
+        available: 600,
+    };
+    let of = |index: usize| (seen.processes[index].node, seen.processes[index].cgroup);
+    assert_eq!([of(0), of(1)], [(Some(0), None), (Some(1), Some(limit))]);
+    let free: Vec<u64> = seen.memory.nodes.iter().map(|node| node.free).collect();
+    assert_eq!(free, [3 * 4096, 5 * 4096]);
+}
+
+#[test]
+fn what_is_in_swap_is_promoted_by_hand_alone() {
+    let (kernel, mut machine, process) = observed(2);
+    {
+        let mut state = kernel.state();
+        let region = state.processes.get_mut(&7).unwrap().regions.get_mut(&START);
+        let region = region.unwrap();
+        (region.mapped, region.swapped) = (500, 12);
+    }
+    let seen = machine.observe().unwrap();
+    assert_eq!(seen.processes[0].regions[0].swapped, 12);
+    let outcomes = machine.act(&promote(process, 2));
+    assert_eq!(outcomes, [Outcome::Failed(Cause::Busy), PROMOTED]);
+    machine.set_options(MachineOptions {
+        swap_in: true,
+        ..MachineOptions::default()
+    });
+    let outcomes = machine.act(&promote(process, 1));
+    assert!(
+        matches!(outcomes[..], [Outcome::Done { .. }]),
+        "{outcomes:?}"
+    );
 }
 
 #[test]
@@ -427,6 +491,7 @@ fn what_cannot_be_cleared_is_said() {
     let (kernel, mut machine, _) = observed(2);
     machine.set_options(MachineOptions {
         lock_bound: Duration::ZERO,
+        ..MachineOptions::default()
     });
     kernel.state().processes.get_mut(&7).unwrap().mappings[0].locked = true;
     kernel

@@ -74,6 +74,15 @@ impl Backends {
     }
 }
 
+/// The running kernel's version, as 6.12.
+fn kernel_version() -> (u32, u32) {
+    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
+    let mut numbers = release
+        .split(['.', '-'])
+        .map_while(|number| number.parse().ok());
+    (numbers.next().unwrap(), numbers.next().unwrap())
+}
+
 fn promote(process: ProcessId, range: &Range<u64>) -> Vec<Action> {
     Region::wholly_inside(range.start, range.end)
         .map(|region| Action {
@@ -92,7 +101,8 @@ fn shared_memory_is_counted_and_promoted_once() {
     };
     let mut backends = Backends::start(3);
     // The second has touched most.
-    for (index, touched) in [2, REGIONS, 1].into_iter().enumerate() {
+    let touched = [2, REGIONS, 1];
+    for (index, touched) in touched.into_iter().enumerate() {
         let (subject, range) = &mut backends.subjects[index];
         let part = range.start..range.start + ((touched as u64) << 21);
         subject.fill(&part, 1);
@@ -128,11 +138,20 @@ fn shared_memory_is_counted_and_promoted_once() {
         std::thread::sleep(Duration::from_millis(20));
     }
     assert!(outcomes.iter().all(is_huge), "{outcomes:?}");
-    // The others map it huge when they touch it, and find the same data.
+    // The others map it huge when they touch it, and find the same data. Before 6.6 the kernel may leave them what they
+    // map by base pages already, if it does not get their mmap locks.
+    let takes_out = kernel_version() >= (6, 6);
     let mut sums = Vec::new();
-    for (subject, range) in &mut backends.subjects {
+    for ((subject, range), touched) in backends.subjects.iter_mut().zip(touched) {
         subject.touch(&range.clone(), 1);
-        assert_eq!(subject.huge_bytes(range), range.end - range.start);
+        let is_through = subject.pid() == processes[1].pid;
+        let left = if takes_out || is_through { 0 } else { touched };
+        let expected = ((REGIONS - left) as u64) << 21;
+        let huge = subject.huge_bytes(range);
+        assert!(
+            huge >= expected,
+            "{huge} of {expected}, {touched} touched before"
+        );
         sums.push(subject.sum(&range.clone(), 1));
     }
     assert!(sums.iter().all(|sum| *sum == sums[0]), "{sums:?}");

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mega_core::compaction::ahead::{Pace, keep_ahead};
-use mega_core::compaction::{CompactionPolicy, Mega};
+use mega_core::compaction::{BestRatio, CompactionPolicy};
 use mega_core::engine::Unmet;
 use mega_linux::physical::PhysicalMemory;
 use mega_linux::{Error, Host};
@@ -26,7 +26,7 @@ impl Contiguity {
             return None;
         }
         let memory = PhysicalMemory::with_module(Arc::clone(host.kernel())).ok()?;
-        let policy: Box<dyn CompactionPolicy> = Box::new(Mega::default());
+        let policy: Box<dyn CompactionPolicy> = Box::new(BestRatio::default());
         let pace = Pace::of(policy.as_ref());
         Some(Contiguity {
             memory,

@@ -405,6 +405,7 @@ fn bytes_by_reason(left_alone: &[NotEligible]) -> BTreeMap<String, u64> {
 fn machine_options(settings: &Settings) -> MachineOptions {
     MachineOptions {
         lock_bound: settings.lock_bound,
+        ..MachineOptions::default()
     }
 }
 

@@ -8,6 +8,8 @@ use crate::report::RefusedReport;
 
 /// A status shows at most so many refused processes. A group may have thousands.
 const SHOWN: usize = 100;
+/// Lines that are told at most after one step: what refuses one process may refuse ten thousand.
+const TOLD: usize = 20;
 
 /// The processes of a group that were refused.
 #[derive(Debug, Default)]
@@ -40,6 +42,13 @@ impl Refusals {
             }
             let pid = process.pid;
             self.now.insert(process, RefusedReport { pid, name, why });
+        }
+        if lines.len() > TOLD {
+            let more = lines.len() - TOLD;
+            lines.truncate(TOLD);
+            lines.push(format!(
+                "{more} more are not managed; `mega status` shows why"
+            ));
         }
         lines
     }
@@ -99,7 +108,12 @@ mod tests {
     fn a_status_shows_a_bounded_number() {
         let mut refusals = Refusals::default();
         let many: Vec<(u32, &str)> = (100..1000).map(|pid| (pid, "no")).collect();
-        renew(&mut refusals, &many);
+        let told = renew(&mut refusals, &many);
         assert_eq!(refusals.report().len(), SHOWN);
+        assert_eq!(told.len(), TOLD + 1);
+        assert_eq!(
+            told[TOLD],
+            "880 more are not managed; `mega status` shows why"
+        );
     }
 }

@@ -163,9 +163,9 @@ fn a_process_that_ends_in_the_window() {
         .spawn()
         .expect("mega starts");
     // From when it has claimed the process on, it knows it.
-    let claims = folder.path().join("run/claims");
+    let claims = folder.path().join("run/claims.lock");
     live::until("the claim", || {
-        std::fs::read_dir(&claims).is_ok_and(|claims| claims.count() > 0)
+        std::fs::metadata(&claims).is_ok_and(|claims| claims.len() > 0)
     });
     drop(sleeper);
     let said = refused(&scan.wait_with_output().expect("its output"), 1);

@@ -468,3 +468,44 @@ fn checking_a_configuration_needs_nothing_and_starts_nothing() {
     assert!(live::text(&output.stdout).ends_with("1 selections, no errors"));
     assert!(!place.run_dir().exists());
 }
+
+#[test]
+fn a_crowd_of_processes_takes_no_more_files_than_one() {
+    if !can_run("a_crowd_of_processes_takes_no_more_files_than_one") {
+        return;
+    }
+    let place = Place::new();
+    place.select_program("base");
+    let processes = 300;
+    let mut crowd = Command::new(place.program());
+    crowd.args([
+        "workload",
+        "crowd",
+        "--until-eof",
+        "--json",
+        "--size=600MiB",
+    ]);
+    let (crowd, _) = start(crowd.arg(format!("--processes={processes}")));
+    // Fewer than there are processes, and no more than the daemon needs for itself and for one of them.
+    let mut limited = Command::new("sh");
+    limited
+        .args(["-c", "ulimit -n 40; exec \"$@\"", "sh"])
+        .arg(mega().get_program())
+        .env("MEGA_RUN_DIR", place.run_dir());
+    let mut daemon = Daemon::spawn(&mut limited, &place.config());
+    let managed = |daemon: &Daemon| {
+        let status = place.status(daemon.child.id());
+        let processes = status["groups"][0]["processes"].as_array().cloned();
+        let processes = processes.unwrap_or_default();
+        processes
+            .iter()
+            .filter(|process| process["regions"].as_u64() == Some(1))
+            .count()
+    };
+    until("all processes", || managed(&daemon) == processes);
+    assert_eq!(daemon.child.try_wait().expect("its state"), None);
+    finish(crowd);
+    // It goes on with those that are left.
+    until("no process", || managed(&daemon) == 0);
+    assert_eq!(daemon.stop(), Some(0));
+}

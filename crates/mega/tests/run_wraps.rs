@@ -318,7 +318,7 @@ fn the_report_has_every_field_that_is_documented() {
         serde_json::from_slice(&std::fs::read(&path).expect("a report")).expect("one JSON object");
     assert_eq!(
         keys(&report),
-        "command compaction dry_run exit_status fault groups manager memory mode notes pid tracker uptime_seconds version"
+        "command compaction dry_run exit_status fault groups last_error manager memory mode notes pid tracker uptime_seconds version"
     );
     assert_eq!(
         (&report["exit_status"], &report["mode"]),
@@ -341,11 +341,11 @@ fn the_report_has_every_field_that_is_documented() {
     );
     assert_eq!(
         keys(&group["processes"][0]),
-        "accessed bloat giant huge mapped name pid regions"
+        "accessed bloat giant huge mapped name not_eligible pid regions"
     );
     assert_eq!(
         keys(&group["actions"]),
-        "already_so backed_off bloat_bytes_added bytes_copied bytes_given_back deferred_by_budget demoted demoted_giant failures freed_zero inspected promoted promoted_giant steps would_demote would_demote_giant would_free_zero would_promote would_promote_giant"
+        "already_so backed_off bloat_bytes_added bytes_copied bytes_given_back deferred_by_budget demoted demoted_giant failures freed_zero held_for_swap inspected promoted promoted_giant steps would_demote would_demote_giant would_free_zero would_promote would_promote_giant"
     );
     assert!(group["actions"]["steps"].as_u64() >= Some(2), "{group}");
 }

@@ -1,41 +1,41 @@
-//! Compaction: which blocks or chunks of physical memory to empty, so that there is contiguity for huge and giant
-//! pages.
+//! Compaction: which blocks or chunks of physical memory to empty, so that there is contiguity for huge and
+//! giant pages.
 //!
-//! As for promotion, policy and mechanism are apart. A [`CompactionPolicy`] turns a [`PhysicalObservation`] and a
-//! [`Goal`] into an ordered list of [`Target`]s. A [`Compactor`] observes physical memory and empties targets.
-//! [`ahead`] empties what promotions lacked.
+//! As with promotion, policy and mechanism are apart. A [`CompactionPolicy`] turns a [`PhysicalObservation`] and a [`Goal`]
+//! into an ordered list of [`Target`]s. A [`Compactor`] observes physical memory and empties targets. [`ahead`] empties what
+//! the engine's last steps lacked.
 
 pub mod ahead;
+mod best_ratio;
 mod block;
 mod candidate;
 mod compactor;
 mod goal;
-mod ingens;
-mod linux;
-mod mega;
+mod least_occupied;
+mod lowest_first;
 mod memory_block;
 mod registry;
 mod sequential;
 #[cfg(test)]
 mod tests;
-mod trident;
+mod two_scanners;
 mod zone;
 
 use std::time::Duration;
 
+pub use best_ratio::{BestRatio, score};
 pub use block::{
     BLOCKS_PER_CHUNK, Block, BlockObservation, Chunk, PAGES_PER_BLOCK, PAGES_PER_CHUNK, Unit,
 };
 pub use candidate::{Candidate, candidates};
 pub use compactor::{Compactor, Emptied, MigrationCounts, Stopped};
 pub use goal::{Goal, Target};
-pub use ingens::Ingens;
-pub use linux::Linux;
-pub use mega::{Mega, score};
+pub use least_occupied::LeastOccupied;
+pub use lowest_first::LowestFirst;
 pub use memory_block::{MemoryBlock, memory_blocks};
 pub use registry::{CompactionInfo, DEFAULT_COMPACTION, build, registry};
 pub use sequential::Sequential;
-pub use trident::Trident;
+pub use two_scanners::TwoScanners;
 pub use zone::{HUGE_ORDER, PhysicalObservation, ZoneKind, ZoneObservation};
 
 use crate::page::BASE_PAGE_SIZE;

@@ -4,9 +4,13 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use super::{CompactionPolicy, Ingens, Linux, Mega, Sequential, Trident, pages_of_megabytes};
+use super::{
+    BestRatio, CompactionPolicy, LeastOccupied, LowestFirst, Sequential, TwoScanners,
+    pages_of_megabytes,
+};
+use crate::build_error::{BuildError, check_parameters};
 use crate::nearest;
-use crate::promotion::{BuildError, ParameterInfo, Parameters, Values, check_parameters};
+use crate::parameters::{ParameterInfo, Parameters, Values};
 
 /// What there is to know about a compaction policy before it is built.
 #[derive(Clone, Copy, Debug, Serialize)]
@@ -85,7 +89,7 @@ static REGISTRY: [CompactionInfo; 5] = [
         source: "MEGA (SYSTOR '19), section 3.4",
         parameters: &[MEGA_PERIOD, MEGA_BUDGET, MEGA_DMA32],
         build: |values| {
-            Box::new(Mega {
+            Box::new(BestRatio {
                 period: seconds(values, &MEGA_PERIOD),
                 budget_pages: pages(values, &MEGA_BUDGET),
                 dma32_contiguity: values.get(&MEGA_DMA32),
@@ -98,7 +102,7 @@ static REGISTRY: [CompactionInfo; 5] = [
         source: "Trident (MICRO '21), section 5.1.3",
         parameters: &[TRIDENT_PERIOD, TRIDENT_BUDGET],
         build: |values| {
-            Box::new(Trident {
+            Box::new(LeastOccupied {
                 period: seconds(values, &TRIDENT_PERIOD),
                 budget_pages: pages(values, &TRIDENT_BUDGET),
             })
@@ -110,7 +114,7 @@ static REGISTRY: [CompactionInfo; 5] = [
         source: "Ingens (OSDI '16), as MEGA describes it in section 4.3",
         parameters: &[INGENS_PERIOD, INGENS_BUDGET],
         build: |values| {
-            Box::new(Ingens {
+            Box::new(LowestFirst {
                 period: seconds(values, &INGENS_PERIOD),
                 zone_budget_pages: pages(values, &INGENS_BUDGET),
             })
@@ -133,7 +137,7 @@ static REGISTRY: [CompactionInfo; 5] = [
         summary: "the kernel compacts everything by its two scanners; no choice and no budget",
         source: "Linux, /proc/sys/vm/compact_memory",
         parameters: &[],
-        build: |_| Box::new(Linux),
+        build: |_| Box::new(TwoScanners),
     },
 ];
 

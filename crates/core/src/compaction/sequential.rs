@@ -12,7 +12,7 @@ use super::block::{BlockObservation, PAGES_PER_BLOCK};
 use super::candidate::{Candidate, blocks_of, candidates};
 use super::goal::{Goal, Refusal, Selection, Target};
 use super::zone::{PhysicalObservation, ZoneKind};
-use super::{CompactionPolicy, Trident};
+use super::{CompactionPolicy, LeastOccupied};
 
 /// Selects in address order, on from the last time.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,12 +38,12 @@ impl Sequential {
 }
 
 impl Default for Sequential {
-    /// As [`Trident`]'s, which it is compared with.
+    /// As [`LeastOccupied`]'s, which it is compared with.
     fn default() -> Self {
-        let Trident {
+        let LeastOccupied {
             period,
             budget_pages,
-        } = Trident::default();
+        } = LeastOccupied::default();
         Sequential::new(period, budget_pages)
     }
 }

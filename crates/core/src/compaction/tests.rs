@@ -9,7 +9,7 @@ use super::ahead::{Pace, keep_ahead};
 use super::*;
 use crate::engine::Unmet;
 use crate::page::PageSize;
-use crate::promotion::Parameters;
+use crate::parameters::Parameters;
 
 /// The first block of `ZONE_NORMAL` on x86-64: 4 GiB.
 const NORMAL: u64 = 2048;
@@ -303,7 +303,7 @@ fn the_bar_mega_gains_twice_the_blocks_per_page_of_ingens_at_equal_budget() {
     let goal = Goal {
         unit: Unit::Block,
         count: u64::MAX,
-        pages: Mega::default().budget_pages,
+        pages: BestRatio::default().budget_pages,
     };
     let per_page = |policy: &mut dyn CompactionPolicy, memory: &PhysicalObservation| {
         let targets = policy.select(memory, &goal);
@@ -312,11 +312,11 @@ fn the_bar_mega_gains_twice_the_blocks_per_page_of_ingens_at_equal_budget() {
     };
     for seed in 0..20 {
         let memory = half_freed(6144, seed);
-        let mut ingens = Ingens {
+        let mut ingens = LowestFirst {
             zone_budget_pages: goal.pages,
-            ..Ingens::default()
+            ..LowestFirst::default()
         };
-        let ratio = per_page(&mut Mega::default(), &memory) / per_page(&mut ingens, &memory);
+        let ratio = per_page(&mut BestRatio::default(), &memory) / per_page(&mut ingens, &memory);
         assert!(ratio >= 2.0, "seed {seed}: {ratio:.2}");
     }
 }
@@ -638,9 +638,9 @@ fn contiguity_is_kept_ahead_within_the_budget_of_each_period() {
         observation: normal(&occupancy),
         observed: 0,
     };
-    let mut policy = Mega {
+    let mut policy = BestRatio {
         budget_pages: 1024,
-        ..Mega::default()
+        ..BestRatio::default()
     };
     let mut pace = Pace::of(&policy);
     let mut ahead = |blocks, free_blocks, seconds| {
@@ -677,7 +677,7 @@ fn what_lacks_is_emptied_on_the_node_that_lacks_it() {
         },
         observed: 0,
     };
-    let mut policy = Trident::default();
+    let mut policy = LeastOccupied::default();
     let mut pace = Pace::of(&policy);
     let unmet = [(Some(0), 3), (Some(1), 8)].map(|(node, free_blocks)| Unmet {
         node,
@@ -701,7 +701,7 @@ fn a_chunk_is_emptied_where_no_block_lacks() {
         },
         observed: 0,
     };
-    let mut policy = Trident::default();
+    let mut policy = LeastOccupied::default();
     let mut pace = Pace::of(&policy);
     let mut units = |blocks| {
         let unmet = Unmet {
@@ -754,13 +754,13 @@ fn a_policy_is_built_by_name_or_the_nearest_name_is_said() {
 
 #[test]
 fn the_papers_figures_are_the_defaults() {
-    let mega = Mega::default();
+    let mega = BestRatio::default();
     assert_eq!(
         (mega.period.as_secs(), (mega.budget_pages * 4096) >> 20),
         (5, 200)
     );
     assert_eq!(mega.dma32_contiguity, 0.33);
-    let ingens = Ingens::default();
+    let ingens = LowestFirst::default();
     assert_eq!(
         (
             ingens.period.as_secs(),

@@ -12,10 +12,11 @@ use crate::page::HUGE_PAGE_SIZE;
 pub struct Budgets {
     /// CPU time of the manager as a share of one core, above 0. Default 0.25.
     pub cpu_share: f64,
-    /// Bytes that promotions may copy a second. Each promotion is charged a whole huge page, because
-    /// what is not copied is zeroed; but a promotion to a giant page what it copied, at most 1 GiB. One of
-    /// these may begin once there is as much in the budget, or an interval's worth where that is less;
-    /// what it takes beyond that is waited for afterwards. Default 1 GiB.
+    /// Bytes that promotions may copy a second. Default 1 GiB.
+    ///
+    /// A promotion to a huge page is charged all of it, because what is not copied is zeroed. A promotion to a giant page is
+    /// charged what it copied, at most 1 GiB. It may begin once the budget holds 1 GiB, or an interval's worth where that
+    /// is less; what it overdraws is paid off before the next.
     pub copy_bytes_per_second: u64,
 }
 

@@ -1,34 +1,39 @@
 //! What actions cost so far, to estimate what the engine can afford.
 
 use crate::action::ActionKind;
+use crate::per_kind::PerKind;
 
 /// Seconds of CPU time for one inspection, and for one action of each kind.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Costs {
     inspection: Cost,
-    promotion: Cost,
-    demotion: Cost,
-    giant_promotion: Cost,
-    giant_demotion: Cost,
-    free_zero: Cost,
+    actions: PerKind<Cost>,
 }
 
 /// A mean that halves the weight of the past with every measurement; `None` before the first.
 #[derive(Clone, Copy, Debug, Default)]
 struct Cost(Option<f64>);
 
-// Before the first measurement, what was seen on a 2-core virtual machine with Linux 6.18, rather too
-// much than too little: a promotion took 0.4 to 4.6 ms, a demotion 85 us, and an inspection reads what a
-// promotion copies.
-const PROMOTION: f64 = 5e-3;
-const DEMOTION: f64 = 0.2e-3;
+/// Seconds for an inspection before the first is measured: it reads what a promotion copies.
 const INSPECTION: f64 = 1e-3;
-// A promotion to a giant page by copy took 600 ms in Trident's guest (section 6); one in place 82 us and its
-// demotion 6 us under emulation.
-const GIANT_PROMOTION: f64 = 0.6;
-const GIANT_DEMOTION: f64 = 0.2e-3;
-// A span that holds nothing but zeros is read twice; in one that is in use, 512 times a word.
-const FREE_ZERO: f64 = 0.4;
+
+/// Seconds for an action of a kind before the first is measured: what was seen on a 2-core virtual machine with Linux 6.18,
+/// rather too much than too little.
+const fn unmeasured(kind: ActionKind) -> f64 {
+    match kind {
+        // 0.4 to 4.6 ms.
+        ActionKind::Promote => 5e-3,
+        // 85 us.
+        ActionKind::Demote => 0.2e-3,
+        // By copy 600 ms in Trident's guest (section 6), in place 82 us under emulation.
+        ActionKind::PromoteGiant => 0.6,
+        // 6 us under emulation.
+        ActionKind::DemoteGiant => 0.2e-3,
+        // A span that holds nothing but zeros is read twice; in one that is in use, 512 times a word.
+        ActionKind::FreeZero => 0.4,
+    }
+}
+
 /// No cost is taken for less, so that what can be afforded stays finite.
 const LEAST: f64 = 1e-7;
 
@@ -48,37 +53,13 @@ impl Costs {
     }
 
     pub(super) fn learn_actions(&mut self, kind: ActionKind, seconds: f64, count: usize) {
-        let cost = match kind {
-            ActionKind::Promote => &mut self.promotion,
-            ActionKind::Demote => &mut self.demotion,
-            ActionKind::PromoteGiant => &mut self.giant_promotion,
-            ActionKind::DemoteGiant => &mut self.giant_demotion,
-            ActionKind::FreeZero => &mut self.free_zero,
-        };
-        cost.learn(seconds, count);
-    }
-
-    fn action(&self, kind: ActionKind) -> Option<f64> {
-        match kind {
-            ActionKind::Promote => self.promotion.0,
-            ActionKind::Demote => self.demotion.0,
-            ActionKind::PromoteGiant => self.giant_promotion.0,
-            ActionKind::DemoteGiant => self.giant_demotion.0,
-            ActionKind::FreeZero => self.free_zero.0,
-        }
+        self.actions[kind].learn(seconds, count);
     }
 
     /// How many actions `seconds` suffice for: at least one, unless there is no time at all.
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
     pub(super) fn affordable(&self, kind: ActionKind, seconds: f64) -> usize {
-        let unmeasured = match kind {
-            ActionKind::Promote => PROMOTION,
-            ActionKind::Demote => DEMOTION,
-            ActionKind::PromoteGiant => GIANT_PROMOTION,
-            ActionKind::DemoteGiant => GIANT_DEMOTION,
-            ActionKind::FreeZero => FREE_ZERO,
-        };
-        let cost = self.action(kind).unwrap_or(unmeasured);
+        let cost = self.actions[kind].0.unwrap_or(unmeasured(kind));
         if seconds > 0.0 {
             ((seconds / cost) as usize).max(1)
         } else {
@@ -88,7 +69,7 @@ impl Costs {
 
     /// How many actions the machine may get at once when `seconds` are left.
     pub(super) fn batch(&self, kind: ActionKind, seconds: f64) -> usize {
-        let largest = match (kind, self.action(kind)) {
+        let largest = match (kind, self.actions[kind].0) {
             // A cheap one says nothing about the next, which may copy or read a gigabyte.
             (ActionKind::PromoteGiant | ActionKind::FreeZero, _) => 1,
             (_, Some(_)) => LARGEST_BATCH,

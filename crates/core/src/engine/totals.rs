@@ -6,38 +6,26 @@ use std::ops::AddAssign;
 use serde::Serialize;
 
 use crate::action::{ActionKind, Cause, Outcome};
+use crate::per_kind::{self, PerKind};
 
 /// What was done, in one step or since the start.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Totals {
     /// Steps taken.
     pub steps: u64,
-    /// Regions promoted, each verified.
-    pub promoted: u64,
-    /// Huge pages demoted, each verified.
-    pub demoted: u64,
-    /// Spans promoted to a giant page, each verified.
-    pub promoted_giant: u64,
-    /// Giant pages demoted to huge pages, each verified.
-    pub demoted_giant: u64,
-    /// Spans of which zero-filled huge pages were given back, each verified.
-    pub freed_zero: u64,
+    /// Regions promoted or demoted, and spans promoted to a giant page, demoted to huge pages, or relieved of zero-filled
+    /// huge pages; each verified.
+    #[serde(flatten, serialize_with = "per_kind::done")]
+    pub done: PerKind<u64>,
     /// Actions whose region was as wanted before anything was done.
     pub already_so: u64,
-    /// Failed actions.
-    pub failures: Failures,
-    /// Actions of which the machine did not say what came.
+    /// Failed actions by cause. Of a search for zero-filled huge pages: spans that kept all of them.
+    pub failures: PerKind<BTreeMap<Cause, u64>>,
+    /// Actions whose outcome the machine did not report.
     pub unreported: u64,
-    /// Promotions that a dry run left out, each region once.
-    pub would_promote: u64,
-    /// Demotions that a dry run left out, each region once.
-    pub would_demote: u64,
-    /// Promotions to giant pages that a dry run left out, each span once.
-    pub would_promote_giant: u64,
-    /// Demotions of giant pages that a dry run left out, each span once.
-    pub would_demote_giant: u64,
-    /// Spans that a dry run did not search for zero-filled huge pages, each once.
-    pub would_free_zero: u64,
+    /// What a dry run left out, each region or span once.
+    #[serde(flatten, serialize_with = "per_kind::left_out")]
+    pub left_out: PerKind<u64>,
     /// Bytes that promotions copied: what was resident before; for a giant page what had to be moved.
     pub bytes_copied: u64,
     /// Bytes that demotions gave back, and searches for zero-filled huge pages.
@@ -55,48 +43,13 @@ pub struct Totals {
     pub held_for_swap: u64,
 }
 
-/// Failed actions by cause.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Failures {
-    /// Failed promotions.
-    pub promote: BTreeMap<Cause, u64>,
-    /// Failed demotions.
-    pub demote: BTreeMap<Cause, u64>,
-    /// Failed promotions to giant pages.
-    pub promote_giant: BTreeMap<Cause, u64>,
-    /// Failed demotions of giant pages.
-    pub demote_giant: BTreeMap<Cause, u64>,
-    /// Spans that kept all their zero-filled huge pages.
-    pub free_zero: BTreeMap<Cause, u64>,
-}
-
-impl Failures {
+impl Totals {
     /// Failed actions of all kinds and every cause.
     #[must_use]
-    pub fn count(&self) -> u64 {
-        let Failures {
-            promote,
-            demote,
-            promote_giant,
-            demote_giant,
-            free_zero,
-        } = self;
-        let kinds = [promote, demote, promote_giant, demote_giant, free_zero];
-        kinds.into_iter().flat_map(BTreeMap::values).sum()
+    pub fn failed(&self) -> u64 {
+        self.failures.values().flat_map(BTreeMap::values).sum()
     }
 
-    fn of(&mut self, kind: ActionKind) -> &mut BTreeMap<Cause, u64> {
-        match kind {
-            ActionKind::Promote => &mut self.promote,
-            ActionKind::Demote => &mut self.demote,
-            ActionKind::PromoteGiant => &mut self.promote_giant,
-            ActionKind::DemoteGiant => &mut self.demote_giant,
-            ActionKind::FreeZero => &mut self.free_zero,
-        }
-    }
-}
-
-impl Totals {
     /// Counts what came of one action.
     pub(super) fn record(&mut self, kind: ActionKind, outcome: Outcome) {
         match outcome {
@@ -104,7 +57,7 @@ impl Totals {
                 resident_before,
                 resident_after,
             } => {
-                *self.done(kind) += 1;
+                self.done[kind] += 1;
                 if kind.is_promotion() {
                     self.bytes_copied += resident_before;
                     self.bloat_bytes_added += resident_after.saturating_sub(resident_before);
@@ -113,32 +66,12 @@ impl Totals {
                 }
             }
             Outcome::Remapped { copied } => {
-                *self.done(kind) += 1;
+                self.done[kind] += 1;
                 self.bytes_copied += copied;
             }
             Outcome::AlreadySo => self.already_so += 1,
-            Outcome::Failed(cause) => *self.failures.of(kind).entry(cause).or_default() += 1,
-            Outcome::NotTried => *self.would(kind) += 1,
-        }
-    }
-
-    fn done(&mut self, kind: ActionKind) -> &mut u64 {
-        match kind {
-            ActionKind::Promote => &mut self.promoted,
-            ActionKind::Demote => &mut self.demoted,
-            ActionKind::PromoteGiant => &mut self.promoted_giant,
-            ActionKind::DemoteGiant => &mut self.demoted_giant,
-            ActionKind::FreeZero => &mut self.freed_zero,
-        }
-    }
-
-    fn would(&mut self, kind: ActionKind) -> &mut u64 {
-        match kind {
-            ActionKind::Promote => &mut self.would_promote,
-            ActionKind::Demote => &mut self.would_demote,
-            ActionKind::PromoteGiant => &mut self.would_promote_giant,
-            ActionKind::DemoteGiant => &mut self.would_demote_giant,
-            ActionKind::FreeZero => &mut self.would_free_zero,
+            Outcome::Failed(cause) => *self.failures[kind].entry(cause).or_default() += 1,
+            Outcome::NotTried => self.left_out[kind] += 1,
         }
     }
 }
@@ -148,19 +81,11 @@ impl AddAssign<&Totals> for Totals {
         // Taken apart so that a new field cannot be forgotten here.
         let Totals {
             steps,
-            promoted,
-            demoted,
-            promoted_giant,
-            demoted_giant,
-            freed_zero,
+            done,
             already_so,
             failures,
             unreported,
-            would_promote,
-            would_demote,
-            would_promote_giant,
-            would_demote_giant,
-            would_free_zero,
+            left_out,
             bytes_copied,
             bytes_given_back,
             bloat_bytes_added,
@@ -170,19 +95,15 @@ impl AddAssign<&Totals> for Totals {
             held_for_swap,
         } = other;
         self.steps += steps;
-        self.promoted += promoted;
-        self.demoted += demoted;
-        self.promoted_giant += promoted_giant;
-        self.demoted_giant += demoted_giant;
-        self.freed_zero += freed_zero;
+        self.done += done;
         self.already_so += already_so;
-        self.failures += failures;
+        for (kind, causes) in failures.iter() {
+            for (cause, count) in causes {
+                *self.failures[kind].entry(*cause).or_default() += count;
+            }
+        }
         self.unreported += unreported;
-        self.would_promote += would_promote;
-        self.would_demote += would_demote;
-        self.would_promote_giant += would_promote_giant;
-        self.would_demote_giant += would_demote_giant;
-        self.would_free_zero += would_free_zero;
+        self.left_out += left_out;
         self.bytes_copied += bytes_copied;
         self.bytes_given_back += bytes_given_back;
         self.bloat_bytes_added += bloat_bytes_added;
@@ -190,29 +111,6 @@ impl AddAssign<&Totals> for Totals {
         self.deferred_by_budget += deferred_by_budget;
         self.backed_off += backed_off;
         self.held_for_swap += held_for_swap;
-    }
-}
-
-impl AddAssign<&Failures> for Failures {
-    fn add_assign(&mut self, other: &Failures) {
-        let Failures {
-            promote,
-            demote,
-            promote_giant,
-            demote_giant,
-            free_zero,
-        } = other;
-        for (sum, more) in [
-            (&mut self.promote, promote),
-            (&mut self.demote, demote),
-            (&mut self.promote_giant, promote_giant),
-            (&mut self.demote_giant, demote_giant),
-            (&mut self.free_zero, free_zero),
-        ] {
-            for (cause, count) in more {
-                *sum.entry(*cause).or_default() += count;
-            }
-        }
     }
 }
 
@@ -239,11 +137,21 @@ mod tests {
             totals.record(ActionKind::Demote, outcome);
         }
         assert_eq!(
-            (totals.promoted, totals.demoted, totals.bytes_copied),
+            (
+                totals.done[ActionKind::Promote],
+                totals.done[ActionKind::Demote],
+                totals.bytes_copied
+            ),
             (0, 0, 0)
         );
-        assert_eq!((totals.already_so, totals.failures.count()), (2, 2));
-        assert_eq!((totals.would_promote, totals.would_demote), (1, 1));
+        assert_eq!((totals.already_so, totals.failed()), (2, 2));
+        assert_eq!(
+            (
+                totals.left_out[ActionKind::Promote],
+                totals.left_out[ActionKind::Demote]
+            ),
+            (1, 1)
+        );
     }
 
     #[test]
@@ -269,11 +177,32 @@ mod tests {
         totals.record(ActionKind::PromoteGiant, Outcome::Failed(Cause::NotHuge));
         totals.record(ActionKind::PromoteGiant, Outcome::NotTried);
         totals += &totals.clone();
-        assert_eq!((totals.promoted, totals.demoted), (0, 0));
-        assert_eq!((totals.promoted_giant, totals.demoted_giant), (2, 2));
-        assert_eq!((totals.bytes_copied, totals.would_promote_giant), (6, 2));
-        assert_eq!(totals.failures.promote_giant[&Cause::NotHuge], 2);
-        assert_eq!(totals.failures.count(), 2);
+        assert_eq!(
+            (
+                totals.done[ActionKind::Promote],
+                totals.done[ActionKind::Demote]
+            ),
+            (0, 0)
+        );
+        assert_eq!(
+            (
+                totals.done[ActionKind::PromoteGiant],
+                totals.done[ActionKind::DemoteGiant]
+            ),
+            (2, 2)
+        );
+        assert_eq!(
+            (
+                totals.bytes_copied,
+                totals.left_out[ActionKind::PromoteGiant]
+            ),
+            (6, 2)
+        );
+        assert_eq!(
+            totals.failures[ActionKind::PromoteGiant][&Cause::NotHuge],
+            2
+        );
+        assert_eq!(totals.failed(), 2);
     }
 
     #[test]
@@ -284,9 +213,15 @@ mod tests {
         totals.record(ActionKind::FreeZero, Outcome::Failed(Cause::Busy));
         totals.record(ActionKind::FreeZero, Outcome::NotTried);
         totals += &totals.clone();
-        assert_eq!((totals.freed_zero, totals.would_free_zero), (2, 2));
+        assert_eq!(
+            (
+                totals.done[ActionKind::FreeZero],
+                totals.left_out[ActionKind::FreeZero]
+            ),
+            (2, 2)
+        );
         assert_eq!((totals.bytes_given_back, totals.already_so), (14000, 2));
-        assert_eq!(totals.failures.free_zero[&Cause::Busy], 2);
+        assert_eq!(totals.failures[ActionKind::FreeZero][&Cause::Busy], 2);
     }
 
     #[test]
@@ -302,6 +237,36 @@ mod tests {
                 "free_zero": {}
             })
         );
-        assert_eq!(json["promoted"], 0);
+        let mut names: Vec<String> = json.as_object().unwrap().keys().cloned().collect();
+        names.sort_unstable();
+        let mut documented = [
+            "steps",
+            "promoted",
+            "demoted",
+            "promoted_giant",
+            "demoted_giant",
+            "freed_zero",
+            "already_so",
+            "failures",
+            "unreported",
+            "would_promote",
+            "would_demote",
+            "would_promote_giant",
+            "would_demote_giant",
+            "would_free_zero",
+            "bytes_copied",
+            "bytes_given_back",
+            "bloat_bytes_added",
+            "inspected",
+            "deferred_by_budget",
+            "backed_off",
+            "held_for_swap",
+        ];
+        documented.sort_unstable();
+        assert_eq!(names, documented);
+        assert_eq!(
+            (&json["promoted"], &json["would_free_zero"]),
+            (&0.into(), &0.into())
+        );
     }
 }

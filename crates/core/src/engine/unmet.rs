@@ -1,13 +1,12 @@
-//! The contiguity that a step wanted and did not get, for each node. Compaction answers it.
+//! The contiguity that a step wanted and could not have, node by node: what compaction is to answer.
 //!
-//! A block or a chunk counts as unmet
+//! A block or a chunk counts as unmet for each promotion that
 //!
-//! - for each promotion that failed for lack of memory,
-//! - for each promotion that waits because others of its process failed so,
-//! - for each promotion that a budget put off and that the next step can pay for,
-//! - for what the policy would promote if contiguity were plentiful ([`crate::Policy::blocks_short`]).
+//! - failed for lack of memory, or waits because it or others of its process did;
+//! - a budget put off, as far as the next step can pay for it;
+//! - the policy would make if contiguity were plentiful ([`crate::Policy::blocks_short`]).
 //!
-//! A process whose memory cgroup has no room lacks memory, not contiguity. Its promotions do not count.
+//! A process whose memory cgroup has no room lacks memory, not contiguity: what it could not have does not count.
 
 use serde::Serialize;
 
@@ -136,7 +135,7 @@ impl Ledger {
         }
     }
 
-    /// The nodes of which something was wanted that could not be had.
+    /// The nodes that lack something.
     pub(super) fn close(self) -> Vec<Unmet> {
         let wanted = |unmet: &Unmet| unmet.blocks > 0 || unmet.chunks > 0;
         self.nodes.into_iter().filter(wanted).collect()

@@ -43,7 +43,7 @@ impl Queue {
 }
 
 impl Waiting {
-    /// Lines up `actions`, which are in the policy's order: the first 2^32 of them, which is petabytes.
+    /// Lines up `actions`, which are in the policy's order: the first 2^32 of them, more than any machine has regions.
     pub(super) fn new(mut actions: Vec<Action>) -> Self {
         actions.truncate(u32::MAX as usize);
         let mut promotions: Vec<(ProcessId, Queue)> = Vec::new();

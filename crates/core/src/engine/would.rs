@@ -6,21 +6,16 @@ use crate::action::ActionKind;
 use crate::failures::FailureMemory;
 use crate::observation::Observation;
 use crate::page::BASE_PAGE_SIZE;
+use crate::per_kind::{self, PerKind};
 use crate::promotion::Policy;
 
 /// What a policy would do.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Would {
-    /// Regions it would promote.
-    pub promotions: u64,
-    /// Huge pages it would demote.
-    pub demotions: u64,
-    /// Spans it would promote to giant pages.
-    pub promotions_giant: u64,
-    /// Giant pages it would demote to huge pages.
-    pub demotions_giant: u64,
-    /// Spans it would search for zero-filled huge pages.
-    pub free_zero: u64,
+    /// Regions it would promote or demote, and spans it would promote to giant pages, demote to huge pages, or search for
+    /// zero-filled huge pages.
+    #[serde(flatten, serialize_with = "per_kind::wanted")]
+    pub wanted: PerKind<u64>,
     /// Bytes that the promotions to huge pages would copy. What those to giant pages copy depends on where
     /// the huge pages lie, which is not known.
     pub bytes_copied: u64,
@@ -43,20 +38,32 @@ pub fn would(mut policy: Box<dyn Policy>, observation: &Observation) -> Would {
         let Some(region) = observation.region(action.target) else {
             continue;
         };
+        would.wanted[action.kind] += 1;
         match action.kind {
-            ActionKind::Promote => {
-                would.promotions += 1;
-                would.bytes_copied += region.resident_bytes();
-            }
+            ActionKind::Promote => would.bytes_copied += region.resident_bytes(),
             ActionKind::Demote => {
-                would.demotions += 1;
                 would.bytes_given_back +=
                     u64::from(region.zero_filled.unwrap_or(0)) * BASE_PAGE_SIZE;
             }
-            ActionKind::PromoteGiant => would.promotions_giant += 1,
-            ActionKind::DemoteGiant => would.demotions_giant += 1,
-            ActionKind::FreeZero => would.free_zero += 1,
+            ActionKind::PromoteGiant | ActionKind::DemoteGiant | ActionKind::FreeZero => {}
         }
     }
     would
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_json_names_what_is_wanted() {
+        let json = serde_json::to_value(Would::default()).unwrap();
+        assert_eq!(
+            json,
+            serde_json::json!({
+                "promotions": 0, "demotions": 0, "promotions_giant": 0, "demotions_giant": 0, "free_zero": 0,
+                "bytes_copied": 0, "bytes_given_back": 0
+            })
+        );
+    }
 }

@@ -5,7 +5,7 @@ use crate::failures::FailureMemory;
 use crate::observation::Observation;
 
 use super::Policy;
-use super::registry::PolicyInfo;
+use super::info::PolicyInfo;
 
 pub(super) const INFO: PolicyInfo = PolicyInfo {
     name: "base",

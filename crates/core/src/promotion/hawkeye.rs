@@ -18,8 +18,8 @@ use crate::page::{PAGES_PER_REGION, PageSize, Region};
 use crate::process::ProcessId;
 
 use super::Policy;
+use super::info::PolicyInfo;
 use super::memory::share_in_use;
-use super::registry::PolicyInfo;
 use super::tracked::Tracked;
 use crate::parameters::{ParameterInfo, Values};
 

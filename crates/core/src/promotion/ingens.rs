@@ -12,7 +12,7 @@ use crate::page::{PAGES_PER_REGION, Region};
 use crate::process::ProcessId;
 
 use super::Policy;
-use super::registry::PolicyInfo;
+use super::info::PolicyInfo;
 use crate::parameters::{ParameterInfo, Values};
 
 const PROMOTE_MAPPED: ParameterInfo = ParameterInfo::share(

@@ -22,7 +22,7 @@ use crate::observation::{Observation, RegionObservation, RegionRef};
 use crate::page::{PAGES_PER_REGION, PageSize};
 
 use super::Policy;
-use super::registry::PolicyInfo;
+use super::info::PolicyInfo;
 use super::tracked::Tracked;
 use crate::parameters::{ParameterInfo, Values};
 

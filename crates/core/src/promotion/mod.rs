@@ -1,8 +1,11 @@
-//! Policies: pure and deterministic, they turn observations into an ordered list of actions.
+//! What to promote and what to demote: the policies, each in a file of its own.
+//!
+//! A policy is pure and deterministic. It turns an observation into an ordered list of actions.
 
 mod adaptive;
 mod base;
 mod hawkeye;
+mod info;
 mod ingens;
 mod mega;
 mod memory;
@@ -13,10 +16,10 @@ mod trident;
 mod trident_1g_only;
 mod trident_nc;
 
-pub(crate) use crate::parameters::Values;
+pub use crate::build_error::BuildError;
 pub use crate::parameters::{ParameterInfo, Parameters};
-pub(crate) use registry::check_parameters;
-pub use registry::{BuildError, DEFAULT_POLICY, PolicyInfo, build, registry};
+pub use info::PolicyInfo;
+pub use registry::{DEFAULT_POLICY, build, registry};
 
 use crate::action::{Action, Outcome};
 use crate::failures::FailureMemory;

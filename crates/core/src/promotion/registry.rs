@@ -1,34 +1,10 @@
 //! The policies by name.
 
-use serde::Serialize;
-
+use super::info::PolicyInfo;
 use super::{Policy, adaptive, base, hawkeye, ingens, mega, trident, trident_1g_only, trident_nc};
+use crate::build_error::{BuildError, check_parameters};
 use crate::nearest;
-use crate::parameters::{ParameterInfo, Parameters, Values};
-
-/// What there is to know about a policy before it is built.
-#[derive(Clone, Copy, Debug, Serialize)]
-pub struct PolicyInfo {
-    /// The name it is selected by.
-    pub name: &'static str,
-    /// How it decides, in one sentence.
-    pub summary: &'static str,
-    /// Where it comes from.
-    pub source: &'static str,
-    /// What it can be adjusted by.
-    pub parameters: &'static [ParameterInfo],
-    /// Whether it is a policy of its own only where the machine has giant pages.
-    #[serde(skip)]
-    pub for_giant_pages: bool,
-    /// Whether the kernel is to empty the next chunk for a giant page, not the one with the least in it.
-    #[serde(skip)]
-    pub sequential_chunks: bool,
-    /// Pairs of parameters of which the first must not be above the second.
-    #[serde(skip)]
-    pub(super) ordered: &'static [(&'static ParameterInfo, &'static ParameterInfo)],
-    #[serde(skip)]
-    pub(super) build: fn(Values<'_>) -> Box<dyn Policy>,
-}
+use crate::parameters::{Parameters, Values};
 
 /// The name of the policy that is used where none is named.
 pub const DEFAULT_POLICY: &str = "adaptive";
@@ -47,67 +23,6 @@ pub fn registry() -> &'static [PolicyInfo] {
         base::INFO,
     ];
     &REGISTRY
-}
-
-/// Why a policy could not be built.
-#[derive(Clone, Debug, PartialEq, thiserror::Error)]
-pub enum BuildError {
-    /// There is no policy of this name.
-    #[error("unknown policy '{name}'{}", did_you_mean(*.nearest))]
-    UnknownPolicy {
-        /// What was asked for.
-        name: String,
-        /// The most similar name there is, if one is similar.
-        nearest: Option<&'static str>,
-    },
-    /// The policy has no parameter of this name.
-    #[error("policy '{policy}' has no parameter '{name}'{}", did_you_mean(*.nearest))]
-    UnknownParameter {
-        /// The policy.
-        policy: &'static str,
-        /// What was asked for.
-        name: String,
-        /// The most similar name there is, if one is similar.
-        nearest: Option<&'static str>,
-    },
-    /// The value is not one the parameter takes.
-    #[error(
-        "parameter '{}' of policy '{policy}' takes {} from {} to {}, not {value}",
-        .parameter.name,
-        if .parameter.is_whole() { "whole numbers" } else { "numbers" },
-        .parameter.min,
-        .parameter.max
-    )]
-    OutOfRange {
-        /// The policy.
-        policy: &'static str,
-        /// Its parameter.
-        parameter: &'static ParameterInfo,
-        /// The value that was asked for.
-        value: f64,
-    },
-    /// Two values that cannot both hold: the policy would do and undo the same thing.
-    #[error(
-        "parameters of policy '{policy}' contradict each other: '{low}' is {low_value} and must not be above '{high}', which is {high_value}"
-    )]
-    Contradiction {
-        /// The policy.
-        policy: &'static str,
-        /// The parameter that must be the lower one.
-        low: &'static str,
-        /// Its value.
-        low_value: f64,
-        /// The parameter that must be the higher one.
-        high: &'static str,
-        /// Its value.
-        high_value: f64,
-    },
-}
-
-fn did_you_mean(nearest: Option<&str>) -> String {
-    nearest
-        .map(|name| format!("; did you mean '{name}'?"))
-        .unwrap_or_default()
 }
 
 /// Builds the named policy, with `parameters` in place of its defaults.
@@ -139,44 +54,6 @@ pub fn build(name: &str, parameters: &Parameters) -> Result<Box<dyn Policy>, Bui
         }
     }
     Ok((info.build)(values))
-}
-
-/// Checks that every name in `parameters` is one that `policy` knows, and every value one it takes.
-pub(crate) fn check_parameters(
-    policy: &'static str,
-    known: &'static [ParameterInfo],
-    parameters: &Parameters,
-) -> Result<(), BuildError> {
-    parameters
-        .iter()
-        .try_for_each(|(name, value)| check_parameter(policy, known, name, *value))
-}
-
-fn check_parameter(
-    policy: &'static str,
-    known: &'static [ParameterInfo],
-    name: &str,
-    value: f64,
-) -> Result<(), BuildError> {
-    let Some(parameter) = known.iter().find(|parameter| parameter.name == name) else {
-        let nearest = nearest(name, known.iter().map(|parameter| parameter.name));
-        return Err(BuildError::UnknownParameter {
-            policy,
-            name: name.to_owned(),
-            nearest,
-        });
-    };
-    let in_range = (parameter.min..=parameter.max).contains(&value);
-    let whole = !parameter.is_whole() || value.fract() == 0.0;
-    if in_range && whole {
-        Ok(())
-    } else {
-        Err(BuildError::OutOfRange {
-            policy,
-            parameter,
-            value,
-        })
-    }
 }
 
 #[cfg(test)]

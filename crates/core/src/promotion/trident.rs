@@ -19,8 +19,8 @@ use crate::observation::{Observation, RegionObservation, RegionRef};
 use crate::page::{PAGES_PER_REGION, PageSize};
 
 use super::Policy;
+use super::info::PolicyInfo;
 use super::memory::share_in_use;
-use super::registry::PolicyInfo;
 use super::spans;
 use crate::parameters::{ParameterInfo, Values};
 

@@ -12,7 +12,7 @@ use crate::failures::FailureMemory;
 use crate::observation::{Observation, RegionObservation, RegionRef};
 use crate::page::PageSize;
 
-use super::registry::PolicyInfo;
+use super::info::PolicyInfo;
 use super::trident::{self, GIANT_MAPPED, HIGH_WATERMARK};
 use super::{Policy, spans};
 use crate::parameters::Values;

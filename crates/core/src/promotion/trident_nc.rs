@@ -3,7 +3,7 @@
 //! This ablation of the paper shows what the choice of the chunk is worth. It decides as `trident` does. The kernel
 //! chooses the chunk that it empties for a giant page; under this policy it takes one after the other.
 
-use super::registry::PolicyInfo;
+use super::info::PolicyInfo;
 use super::trident::{PARAMETERS, Trident};
 
 pub(super) const INFO: PolicyInfo = PolicyInfo {

@@ -2,8 +2,8 @@
 
 use mega_core::engine::would;
 use mega_core::{
-    Action, FailureMemory, HUGE_PAGE_SIZE, MemoryObservation, Observation, Outcome, Policy,
-    RegionObservation,
+    Action, ActionKind, FailureMemory, HUGE_PAGE_SIZE, MemoryObservation, Observation, Outcome,
+    Policy, RegionObservation,
 };
 
 use crate::observations::{
@@ -416,7 +416,13 @@ fn where_accesses_are_never_known_old_memory_mapped_whole_is_promoted() {
 #[test]
 fn would_says_what_it_would_do_once_settled() {
     let outlook = would(adaptive(), &seen(regions(100, 512, 64)));
-    assert_eq!((outlook.promotions, outlook.demotions), (100, 0));
+    assert_eq!(
+        (
+            outlook.wanted[ActionKind::Promote],
+            outlook.wanted[ActionKind::Demote]
+        ),
+        (100, 0)
+    );
     assert_eq!(
         (outlook.bytes_copied, outlook.bytes_given_back),
         (100 * HUGE_PAGE_SIZE, 0)
@@ -427,8 +433,8 @@ fn would_says_what_it_would_do_once_settled() {
     );
     assert_eq!(
         (
-            outlook.promotions,
-            outlook.demotions,
+            outlook.wanted[ActionKind::Promote],
+            outlook.wanted[ActionKind::Demote],
             outlook.bytes_given_back
         ),
         (1, 1, 100 << 12)
@@ -440,8 +446,8 @@ fn would_says_what_it_would_do_once_settled() {
     let outlook = would(adaptive(), &short);
     assert_eq!(
         (
-            outlook.promotions,
-            outlook.demotions,
+            outlook.wanted[ActionKind::Promote],
+            outlook.wanted[ActionKind::Demote],
             outlook.bytes_given_back
         ),
         (0, 1, 100 << 12)

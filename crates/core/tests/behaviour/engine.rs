@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use mega_core::engine::{Budgets, Engine, StepReport};
-use mega_core::{Cause, HUGE_PAGE_SIZE, Machine, Outcome, RegionRef};
+use mega_core::{ActionKind, Cause, HUGE_PAGE_SIZE, Machine, Outcome, RegionRef};
 
 use crate::observations::{policy, target};
 use crate::stubborn::Stubborn;
@@ -39,7 +39,11 @@ fn promotes_what_is_in_use_and_says_what_it_did() {
     assert_eq!(machine.huge_pages(1), 100);
     let totals = engine.totals();
     assert_eq!(
-        (totals.steps, totals.promoted, totals.failures.count()),
+        (
+            totals.steps,
+            totals.done[ActionKind::Promote],
+            totals.failed()
+        ),
         (4, 100, 0)
     );
     assert_eq!(
@@ -47,7 +51,8 @@ fn promotes_what_is_in_use_and_says_what_it_did() {
         (100 * HUGE_PAGE_SIZE, 0)
     );
     assert_eq!(
-        reports[1].actions.promoted, 100,
+        reports[1].actions.done[ActionKind::Promote],
+        100,
         "at the first whole interval"
     );
     let last = &reports[3].processes[0];
@@ -65,13 +70,16 @@ fn a_failed_promotion_is_not_counted_and_not_tried_without_end() {
     let mut engine = engine("ingens", Budgets::default());
     run(&mut engine, &mut machine, 60);
     let totals = engine.totals();
-    assert_eq!(totals.promoted, 99);
+    assert_eq!(totals.done[ActionKind::Promote], 99);
     let tries = machine
         .log
         .iter()
         .filter(|(_, action, _)| action.target == target(1, 7))
         .count() as u64;
-    assert_eq!(totals.failures.promote.get(&Cause::Busy), Some(&tries));
+    assert_eq!(
+        totals.failures[ActionKind::Promote].get(&Cause::Busy),
+        Some(&tries)
+    );
     assert!((2..=7).contains(&tries), "tried {tries} times in 60 steps");
     assert!(totals.backed_off > 0);
 }
@@ -86,7 +94,7 @@ fn without_memory_it_asks_rarely_and_serves_the_processes_that_have_some() {
     run(&mut engine, &mut machine, 100);
     assert_eq!((machine.huge_pages(1), machine.huge_pages(2)), (0, 10));
     // One batch of 8 at first, then 4 at a time, ever more rarely.
-    let failed = engine.totals().failures.promote[&Cause::NoMemory];
+    let failed = engine.totals().failures[ActionKind::Promote][&Cause::NoMemory];
     assert!((8..40).contains(&failed), "{failed} vain promotions");
     // When there is memory again, it is found out and all are served.
     machine.failures.clear();
@@ -110,7 +118,7 @@ fn a_copy_budget_too_small_for_all_is_shared_and_kept() {
     // 30 in each interval of 5 s.
     let each: Vec<u64> = reports
         .iter()
-        .map(|report| report.actions.promoted)
+        .map(|report| report.actions.done[ActionKind::Promote])
         .collect();
     assert_eq!(each, [0, 30, 30, 30, 30, 30]);
     assert_eq!([1, 2, 3].map(|pid| machine.huge_pages(pid)), [50, 50, 50]);
@@ -142,7 +150,7 @@ fn a_slow_machine_stops_early_and_keeps_the_cpu_share() {
         used > 0.05 * elapsed,
         "{used} s of {elapsed} s: the budget is there to be used"
     );
-    assert!(engine.totals().promoted > 0);
+    assert!(engine.totals().done[ActionKind::Promote] > 0);
 }
 
 #[test]
@@ -224,7 +232,7 @@ fn what_turns_out_cheaper_than_thought_is_done_in_one_step() {
     machine.costs.act = 0.4e-3;
     let mut engine = engine("ingens", Budgets::default());
     let reports = run(&mut engine, &mut machine, 1);
-    assert_eq!(reports[0].actions.promoted, 2000);
+    assert_eq!(reports[0].actions.done[ActionKind::Promote], 2000);
 }
 
 #[test]
@@ -235,7 +243,11 @@ fn a_dry_run_counts_each_region_once_as_what_it_would_do() {
     run(&mut engine, &mut machine, 10);
     let totals = engine.totals();
     assert_eq!(
-        (totals.would_promote, totals.promoted, totals.bytes_copied),
+        (
+            totals.left_out[ActionKind::Promote],
+            totals.done[ActionKind::Promote],
+            totals.bytes_copied
+        ),
         (100, 0, 0)
     );
     assert_eq!(machine.huge_pages(1), 0);
@@ -249,7 +261,7 @@ fn outcomes_that_are_missing_count_as_neither() {
     run(&mut engine, &mut machine, 5);
     let totals = engine.totals();
     assert_eq!(machine.huge_pages(1), 100);
-    assert_eq!(totals.promoted + totals.unreported, 100);
+    assert_eq!(totals.done[ActionKind::Promote] + totals.unreported, 100);
     assert!(totals.unreported > 0);
 }
 
@@ -264,8 +276,15 @@ fn under_pressure_zero_filled_huge_pages_are_found_and_given_back() {
     let reports = run(&mut engine, &mut machine, 10);
     let totals = engine.totals();
     assert!(machine.available() as f64 >= 0.15 * machine.total as f64);
-    assert_eq!(totals.bytes_given_back, totals.demoted * (412 << 12));
-    assert!((1..=100).contains(&totals.demoted), "{}", totals.demoted);
+    assert_eq!(
+        totals.bytes_given_back,
+        totals.done[ActionKind::Demote] * (412 << 12)
+    );
+    assert!(
+        (1..=100).contains(&totals.done[ActionKind::Demote]),
+        "{}",
+        totals.done[ActionKind::Demote]
+    );
     assert!(
         (100..200).all(|index| machine.regions[&target(1, index)].huge),
         "what is used stays huge"
@@ -334,7 +353,10 @@ fn what_is_so_already_is_said_and_costs_no_copy_budget() {
     engine.step(&mut machine).unwrap();
     engine.step(&mut machine).unwrap();
     assert_eq!(
-        (engine.totals().already_so, engine.totals().promoted),
+        (
+            engine.totals().already_so,
+            engine.totals().done[ActionKind::Promote]
+        ),
         (16, 0)
     );
 }
@@ -350,7 +372,7 @@ fn a_region_that_is_gone_is_forgotten() {
     );
     run(&mut engine, &mut machine, 3);
     assert_eq!(
-        engine.totals().failures.promote[&Cause::Gone],
+        engine.totals().failures[ActionKind::Promote][&Cause::Gone],
         3,
         "asked for twice, tried once a step"
     );
@@ -372,7 +394,7 @@ fn what_may_not_be_changed_is_left_alone_as_a_process() {
     }
     let mut engine = engine("adaptive", Budgets::default());
     run(&mut engine, &mut machine, 60);
-    let failed = engine.totals().failures.promote[&Cause::NotPermitted];
+    let failed = engine.totals().failures[ActionKind::Promote][&Cause::NotPermitted];
     assert!(failed <= 8, "one batch: {failed}");
     assert_eq!(machine.huge_pages(2), 5);
 }
@@ -390,7 +412,11 @@ fn policy_budgets_and_interval_can_be_changed_on_the_way() {
     run(&mut engine, &mut machine, 3);
     engine.replace_policy(policy("adaptive", &[]));
     run(&mut engine, &mut machine, 3);
-    assert_eq!(engine.totals().promoted, 0, "no copy budget");
+    assert_eq!(
+        engine.totals().done[ActionKind::Promote],
+        0,
+        "no copy budget"
+    );
     engine.set_budgets(Budgets::default());
     engine.set_interval(Duration::from_secs(1));
     let reports = run(&mut engine, &mut machine, 3);

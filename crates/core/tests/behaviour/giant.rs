@@ -214,8 +214,17 @@ fn a_giant_page_that_the_kernel_breaks_up_is_made_again_ever_more_rarely() {
 fn what_would_be_done_counts_spans_apart() {
     let observed = with_giant_pages(seen(huge_spans(4, 512)));
     let would = would(policy("trident", &[]), &observed);
-    assert_eq!((would.promotions, would.promotions_giant), (0, 4));
-    assert_eq!((would.bytes_copied, would.demotions_giant), (0, 0));
+    assert_eq!(
+        (
+            would.wanted[ActionKind::Promote],
+            would.wanted[ActionKind::PromoteGiant]
+        ),
+        (0, 4)
+    );
+    assert_eq!(
+        (would.bytes_copied, would.wanted[ActionKind::DemoteGiant]),
+        (0, 0)
+    );
 }
 
 /// A machine with one process of huge pages over these spans, all in use.
@@ -231,7 +240,7 @@ fn run(engine: &mut Engine, machine: &mut TinyMachine, steps: usize) -> Vec<u64>
         .map(|_| {
             let report = engine.step(machine).unwrap();
             machine.clock += report.next_interval;
-            report.actions.promoted_giant
+            report.actions.done[ActionKind::PromoteGiant]
         })
         .collect()
 }
@@ -294,7 +303,7 @@ fn without_chunks_it_asks_rarely_and_goes_on_with_huge_pages() {
     machine.free_chunks = 0;
     let mut engine = trident(1 << 40);
     run(&mut engine, &mut machine, 40);
-    let failed = engine.totals().failures.promote_giant[&Cause::NoMemory];
+    let failed = engine.totals().failures[ActionKind::PromoteGiant][&Cause::NoMemory];
     assert!((2..20).contains(&failed), "{failed} vain promotions");
     machine
         .regions

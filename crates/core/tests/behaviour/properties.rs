@@ -233,10 +233,10 @@ proptest! {
             machine.clock += report.next_interval;
         }
         let totals = engine.totals();
-        prop_assert_eq!(huge(&machine) - before, totals.promoted as i64 - totals.demoted as i64);
+        prop_assert_eq!(huge(&machine) - before, totals.done[ActionKind::Promote] as i64 - totals.done[ActionKind::Demote] as i64);
         let failed = machine.log.iter().filter(|(_, _, outcome)| matches!(outcome, Outcome::Failed(_)));
-        prop_assert_eq!(failed.count() as u64, totals.failures.count());
-        let tried = totals.promoted + totals.demoted + totals.already_so + totals.failures.count();
+        prop_assert_eq!(failed.count() as u64, totals.failed());
+        let tried = totals.done[ActionKind::Promote] + totals.done[ActionKind::Demote] + totals.already_so + totals.failed();
         prop_assert_eq!(tried, machine.log.len() as u64);
     }
 
@@ -315,9 +315,9 @@ proptest! {
             prop_assert!(changes <= 2, "{name} changed {page:?} {changes} times");
         }
         let totals = engine.totals();
-        let undone_with_a_region = machine.giants.len() as u64 <= totals.promoted_giant - totals.demoted_giant;
+        let undone_with_a_region = machine.giants.len() as u64 <= totals.done[ActionKind::PromoteGiant] - totals.done[ActionKind::DemoteGiant];
         prop_assert!(undone_with_a_region, "{} of {totals:?}", machine.giants.len());
-        prop_assert!(totals.promoted_giant <= free_chunks);
+        prop_assert!(totals.done[ActionKind::PromoteGiant] <= free_chunks);
     }
 
     /// Where the machine has no giant pages nobody asks for one.

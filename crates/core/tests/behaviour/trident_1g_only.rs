@@ -88,7 +88,10 @@ fn a_span_without_a_chunk_goes_back_to_base_pages_and_is_tried_again() {
     let after = huge_pages_after(&mut engine, &mut machine, 12);
     // Tried, broken up for the eight steps that the engine holds the span back, made huge again, tried again.
     assert_eq!(after, [512, 0, 0, 0, 0, 0, 0, 0, 0, 512, 512, 0]);
-    assert_eq!(engine.totals().failures.promote_giant[&Cause::NoMemory], 2);
+    assert_eq!(
+        engine.totals().failures[ActionKind::PromoteGiant][&Cause::NoMemory],
+        2
+    );
     machine.free_chunks = 1;
     huge_pages_after(&mut engine, &mut machine, 20);
     assert_eq!(machine.giants.len(), 1);

@@ -4,6 +4,7 @@
 //! binary.
 
 mod bar;
+mod fleet;
 mod manager;
 mod promotion;
 mod read;
@@ -37,6 +38,9 @@ struct Args {
     /// Seconds of one measurement that needs time to pass
     #[arg(long, value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u32).range(5..=3600))]
     seconds: u32,
+    /// The most processes of a fleet; fewer where memory does not suffice
+    #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    processes: u32,
     /// The mega to measure [default: the one that lies beside this benchmark]
     #[arg(long, value_name = "FILE")]
     mega: Option<PathBuf>,
@@ -61,18 +65,21 @@ enum Name {
     Speed,
     /// The memory of a sparse program
     Sparse,
+    /// The daemon's cost over thousands of processes, and over a very large one
+    Fleet,
     /// The kernel module's reading and clearing in one pass, against a BPF scan and clear_refs; needs the module
     ScanTask,
 }
 
 impl Name {
     /// What a kernel without the module can be held to.
-    const STOCK: [Name; 5] = [
+    const STOCK: [Name; 6] = [
         Name::Read,
         Name::Manager,
         Name::Promotion,
         Name::Speed,
         Name::Sparse,
+        Name::Fleet,
     ];
 }
 
@@ -104,6 +111,7 @@ fn run(args: &Args) -> Result<bool, Error> {
             Name::Promotion => promotion::measure(&setting)?,
             Name::Speed => speed::measure(&setting)?,
             Name::Sparse => sparse::measure(&setting)?,
+            Name::Fleet => fleet::measure(&setting, args.processes)?,
             Name::ScanTask => scan_task::measure(&setting)?,
         });
     }

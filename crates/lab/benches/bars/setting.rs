@@ -51,6 +51,11 @@ impl Setting {
         mega_lab::warm_up::warm_up((2 * self.size).min(available / 2).max(self.size))
     }
 
+    /// The mega that is measured.
+    pub(crate) fn mega(&self) -> &std::path::Path {
+        &self.mega
+    }
+
     /// A workload of the full size, alone.
     pub(crate) fn workload(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(&self.mega);

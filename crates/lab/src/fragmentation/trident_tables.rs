@@ -10,10 +10,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use mega_core::Cause;
 use mega_core::compaction::{Compactor, HUGE_ORDER};
 use mega_core::engine::{Budgets, Engine, Totals};
 use mega_core::policy::{self, Parameters};
+use mega_core::{ActionKind, Cause};
 use mega_linux::kernel::LiveKernel;
 use mega_linux::physical::PhysicalMemory;
 use mega_linux::{Host, HostOptions, LinuxMachine, MachineOptions, process};
@@ -110,7 +110,7 @@ fn case(mechanism: &str, shape: Shape, seed: Option<u64>) -> Result<Case, Error>
     if let Some(others) = others {
         others.read_all()?;
     }
-    let refused = done.failures.promote_giant.get(&Cause::NoMemory);
+    let refused = done.failures[ActionKind::PromoteGiant].get(&Cause::NoMemory);
     Ok(Case {
         shape,
         fragmented: seed.is_some(),
@@ -118,7 +118,7 @@ fn case(mechanism: &str, shape: Shape, seed: Option<u64>) -> Result<Case, Error>
         footprint: resident.resident_bytes,
         giant: resident.giant_bytes,
         huge: resident.huge_bytes.saturating_sub(resident.giant_bytes),
-        promoted: done.promoted_giant,
+        promoted: done.done[ActionKind::PromoteGiant],
         refused: refused.copied().unwrap_or(0),
         counts,
     })
@@ -157,5 +157,5 @@ fn promote(policy: &str, pid: u32) -> Result<Totals, Error> {
 }
 
 fn changes(actions: &Totals) -> u64 {
-    actions.promoted + actions.demoted + actions.promoted_giant + actions.demoted_giant
+    actions.done.values().sum()
 }

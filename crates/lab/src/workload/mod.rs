@@ -12,6 +12,7 @@ mod chase;
 mod chunks;
 mod churn;
 mod cross_sections;
+mod crowd;
 mod cycle;
 mod first_touch;
 mod fork;
@@ -37,6 +38,7 @@ mod small;
 mod sparse;
 mod stop;
 mod stride;
+mod wide;
 mod xs_lookup;
 mod zeros;
 
@@ -108,6 +110,15 @@ enum Workload {
         #[command(flatten)]
         family: fork::Family,
     },
+    /// Starts many processes that touch a part of the memory once and rest
+    Crowd {
+        #[command(flatten)]
+        common: Common,
+        #[command(flatten)]
+        crowd: crowd::Size,
+    },
+    /// Touches one page in each region of a large address space, again and again
+    Wide(Common),
     /// Fragments physical memory and holds what it keeps until its end
     Fragment {
         #[command(flatten)]
@@ -159,6 +170,8 @@ impl Workload {
             Workload::Churn(common) => (common, "churn"),
             Workload::Mixed(common) => (common, "mixed"),
             Workload::Fork { common, .. } => (common, "fork"),
+            Workload::Crowd { common, .. } => (common, "crowd"),
+            Workload::Wide(common) => (common, "wide"),
             Workload::Fragment { common, .. } => (common, "fragment"),
             Workload::Probe(common) => (common, "probe"),
         }
@@ -184,6 +197,8 @@ impl Workload {
             Workload::Mixed(common) => mixed::run(common, reporter, stop),
             Workload::Grow { common, growth } => grow::run(common, growth, reporter, stop),
             Workload::Fork { common, family } => fork::run(common, family, reporter, stop),
+            Workload::Crowd { common, crowd } => crowd::run(common, crowd, reporter, stop),
+            Workload::Wide(common) => wide::run(common, reporter, stop),
             Workload::Fragment { common, how } => fragment::run(common, how, reporter, stop),
             Workload::Probe(common) => probe::run(common, reporter, stop),
         }

@@ -11,7 +11,7 @@ use crate::act::shared_pages::SharedPages;
 use crate::kernel::ProcessHandle;
 use crate::process::eligible::Mapping;
 use crate::process::target::Held;
-use crate::{Error, Host};
+use crate::{Error, Host, MachineOptions};
 
 /// Actions looked at together. Within them neighbouring regions share a call, so their order is by address; across
 /// them it is the caller's.
@@ -45,7 +45,7 @@ pub(crate) fn perform(
     host: &Host,
     target: &mut Held,
     run: &[Action],
-    lock_bound: Duration,
+    options: MachineOptions,
 ) -> Vec<Outcome> {
     let Some(first) = run.first() else {
         return Vec::new();
@@ -63,8 +63,8 @@ pub(crate) fn perform(
         Err(error) => return vec![Outcome::Failed(cause_of(&error)); run.len()],
     };
     match first.kind {
-        ActionKind::Promote => work.promote(&regions),
-        ActionKind::Demote => work.demote(&regions, lock_bound),
+        ActionKind::Promote => work.promote(&regions, options.swap_in),
+        ActionKind::Demote => work.demote(&regions, options.lock_bound),
         ActionKind::PromoteGiant | ActionKind::DemoteGiant => {
             let promotes = first.kind.is_promotion();
             regions
@@ -104,7 +104,7 @@ impl<'a> Work<'a> {
         })
     }
 
-    fn promote(&mut self, regions: &[Region]) {
+    fn promote(&mut self, regions: &[Region], swap_in: bool) {
         let kernel = self.host.kernel().as_ref();
         let shared = SharedPages::of(kernel, self.target.process.pid);
         let mut candidates = Vec::new();
@@ -113,6 +113,7 @@ impl<'a> Work<'a> {
                 _ if !self.is_eligible(region) => self.fail(region, Cause::NotEligible),
                 None => self.fail(region, Cause::Gone),
                 Some(seen) if seen.is_huge() => self.settle(region, Outcome::AlreadySo),
+                Some(seen) if seen.swapped > 0 && !swap_in => self.fail(region, Cause::Busy),
                 Some(seen) if shared.too_many_in(kernel, seen) => self.fail(region, Cause::Busy),
                 Some(_) => candidates.push(region),
             }

@@ -1,11 +1,13 @@
 //! Physical memory: how much is free, and how much of it in blocks that a huge page fits.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
-use mega_core::{BASE_PAGE_SIZE, HUGE_PAGE_SIZE, MemoryObservation};
+use mega_core::{BASE_PAGE_SIZE, HUGE_PAGE_SIZE, MemoryObservation, NodeMemory};
 
 use crate::Error;
 use crate::kernel::Kernel;
+use crate::physical::buddyinfo;
 
 /// Reads `/proc/meminfo` and `/proc/buddyinfo`.
 ///
@@ -24,12 +26,15 @@ pub fn observe(kernel: &dyn Kernel) -> Result<MemoryObservation, Error> {
     let free_lists = kernel
         .read(buddyinfo)
         .map_err(Error::io("read", buddyinfo))?;
+    let nodes = nodes(&free_lists);
     Ok(MemoryObservation {
         total: field("MemTotal")?,
         available: field("MemAvailable")?,
         free: field("MemFree")?,
-        contiguity: contiguous_bytes(&free_lists),
-        nodes: Vec::new(),
+        contiguity: nodes
+            .iter()
+            .fold(0, |sum, node| sum.saturating_add(node.contiguity)),
+        nodes,
     })
 }
 
@@ -49,20 +54,26 @@ pub fn meminfo_bytes(text: &[u8], name: &str) -> Option<u64> {
     }
 }
 
-/// Bytes free in blocks of at least 2 MiB, over all zones in the text of `/proc/buddyinfo`.
+/// The free memory of each node in the text of `/proc/buddyinfo`, by number. The kernel counts as free what is in these
+/// lists and no more, so each node's `meminfo` need not be read for it.
 #[must_use]
-pub fn contiguous_bytes(text: &[u8]) -> u64 {
-    String::from_utf8_lossy(text)
-        .lines()
-        // "Node 0, zone   Normal   12 7 ...": after the zone's name, free blocks of order 0, 1, ...
-        .filter_map(|line| line.split_once("zone")?.1.trim_start().split_once(' '))
-        .flat_map(|(_zone, counts)| counts.split_ascii_whitespace().zip(0_u32..))
-        .filter_map(|(count, order)| {
-            let block = BASE_PAGE_SIZE.checked_shl(order)?;
-            let count: u64 = count.parse().ok()?;
-            (block >= HUGE_PAGE_SIZE).then(|| count.saturating_mul(block))
-        })
-        .fold(0, u64::saturating_add)
+pub fn nodes(text: &[u8]) -> Vec<NodeMemory> {
+    let mut nodes: BTreeMap<u32, NodeMemory> = BTreeMap::new();
+    for list in buddyinfo::parse(&String::from_utf8_lossy(text)) {
+        let node = nodes.entry(list.node).or_insert(NodeMemory {
+            node: list.node,
+            ..NodeMemory::default()
+        });
+        for (&count, order) in list.areas.iter().zip(0_u32..) {
+            let block = BASE_PAGE_SIZE.checked_shl(order).unwrap_or(0);
+            let bytes = count.saturating_mul(block);
+            node.free = node.free.saturating_add(bytes);
+            if block >= HUGE_PAGE_SIZE {
+                node.contiguity = node.contiguity.saturating_add(bytes);
+            }
+        }
+    }
+    nodes.into_values().collect()
 }
 
 #[cfg(test)]
@@ -81,22 +92,31 @@ mod tests {
     }
 
     #[test]
-    fn blocks_of_order_nine_and_above_count() {
+    fn free_memory_is_told_by_node_and_blocks_of_order_nine_and_above_apart() {
         let text = b"Node 0, zone      DMA      1      1      1      1      1      1      1      1      1      2      3\n\
+                     Node 0, zone    DMA32      2      0      0      0      0      0      0      0      0      0      0\n\
                      Node 1, zone   Normal      9      9      9      9      9      9      9      9      9      0      1\n";
-        assert_eq!(
-            contiguous_bytes(text),
-            2 * (2 << 20) + 3 * (4 << 20) + (4 << 20)
-        );
-        assert_eq!(contiguous_bytes(b""), 0);
+        let small = 4096 * ((1 << 9) - 1);
+        let first = NodeMemory {
+            node: 0,
+            free: small + 2 * 4096 + 2 * (2 << 20) + 3 * (4 << 20),
+            contiguity: 2 * (2 << 20) + 3 * (4 << 20),
+        };
+        let second = NodeMemory {
+            node: 1,
+            free: 9 * small + (4 << 20),
+            contiguity: 4 << 20,
+        };
+        assert_eq!(nodes(text), [first, second]);
+        assert_eq!(nodes(b""), []);
     }
 
     proptest! {
         #[test]
         fn no_bytes_make_it_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200), counts in "[0-9 ]{0,300}") {
             let _ = meminfo_bytes(&bytes, "MemTotal");
-            let _ = contiguous_bytes(&bytes);
-            let _ = contiguous_bytes(format!("Node 0, zone Normal {counts}").as_bytes());
+            let _ = nodes(&bytes);
+            let _ = nodes(format!("Node 0, zone Normal {counts}").as_bytes());
             let _ = meminfo_bytes(format!("MemTotal: {counts} kB").as_bytes(), "MemTotal");
         }
     }

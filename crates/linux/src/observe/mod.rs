@@ -2,8 +2,11 @@
 //! huge pages are looked into for zeros.
 
 pub(crate) mod bpf;
+pub(crate) mod cgroups;
 pub mod clear;
 pub mod memory;
+pub(crate) mod nodes;
+pub(crate) mod slices;
 pub mod tracker;
 pub mod tracker_choice;
 pub(crate) mod turns;

@@ -65,7 +65,7 @@ fn effective_uid(status: &[u8]) -> Option<u32> {
 }
 
 /// The cgroup v2 path in the text of `/proc/PID/cgroup`.
-fn unified_cgroup(text: &[u8]) -> Option<String> {
+pub(crate) fn unified_cgroup(text: &[u8]) -> Option<String> {
     String::from_utf8_lossy(text)
         .lines()
         .find_map(|line| line.strip_prefix("0::"))

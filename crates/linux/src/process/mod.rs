@@ -18,6 +18,7 @@ use mega_core::ProcessId;
 use crate::Error;
 use crate::kernel::Kernel;
 
+pub(crate) use facts::unified_cgroup;
 pub use facts::{Facts, facts};
 pub use stat::{Stat, stat};
 pub use table::Table;

@@ -4,7 +4,8 @@
 //! many times as there are backends. So each part of a file in the kernel's own tmpfs belongs to one process: the one
 //! with the most shared memory resident, until it is gone or another has more than twice as much. A promotion through
 //! it is for all: the kernel takes the page out of the page tables of the others, which map it huge when they touch it
-//! next.
+//! next. (Before 6.6 it does so only where it gets their mmap locks at once; else they go on with what they map by base
+//! pages already.)
 //!
 //! What this does not see: the Accessed bits in the page tables of the others. Memory that only another process uses
 //! looks cold.

@@ -28,6 +28,8 @@ pub struct Stat {
     pub start_time: u64,
     /// Field 24, in bytes.
     pub resident: u64,
+    /// Field 39: the processor that it ran on last.
+    pub processor: Option<u32>,
     /// Where the program lies in memory (fields 26 to 28 and 45 to 51): differs after `execve`, as long as
     /// addresses are randomised or the program or its arguments differ. All 0 without permission.
     pub layout: Vec<u64>,
@@ -59,6 +61,7 @@ impl Stat {
             threads: value(20)?,
             start_time: value(22)?,
             resident: value(24)?.saturating_mul(BASE_PAGE_SIZE),
+            processor: value(39).and_then(|processor| u32::try_from(processor).ok()),
             layout: (26..=28).chain(45..=51).filter_map(value).collect(),
         })
     }
@@ -118,6 +121,7 @@ mod tests {
         );
         assert_eq!(stat.name, "a (b) c");
         assert_eq!(stat.resident, 77 * BASE_PAGE_SIZE);
+        assert_eq!(stat.processor, Some(1));
         assert_eq!(stat.layout, [21, 22, 23, 45, 46, 47, 48, 49, 50, 51]);
         assert!(!stat.is_kernel_thread() && !stat.has_exited());
     }

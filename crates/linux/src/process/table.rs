@@ -126,6 +126,13 @@ impl Table {
         &self.processes
     }
 
+    /// What selects a process. `None` where it is not in the table.
+    #[must_use]
+    pub fn facts(&self, process: ProcessId) -> Option<&Facts> {
+        let known = self.find(process.pid)?;
+        (known.id() == process).then_some(&known.facts)
+    }
+
     /// What tells whether a process ran. `None` where it is not known: no such process, or no BPF.
     #[must_use]
     pub fn activity(&self, process: ProcessId) -> Option<Activity> {

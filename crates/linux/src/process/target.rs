@@ -8,7 +8,8 @@ use mega_core::{PageSize, ProcessId, Region, RegionObservation};
 
 use crate::act::demote::{self, Demoter};
 use crate::kernel::{Advice, Kernel, ProcessHandle};
-use crate::observe::clear::Clearer;
+use crate::observe::clear::{Cleared, Clearer};
+use crate::observe::slices::Slices;
 use crate::observe::tracker;
 use crate::observe::turns::{self, Turns};
 use crate::observe::zero_filled::ZeroCounter;
@@ -35,6 +36,9 @@ pub(crate) struct Target {
     pub(crate) longest_hold: Duration,
     clearer: Clearer,
     turns: Turns,
+    slices: Slices,
+    /// The processor that it ran on last.
+    pub(crate) processor: Option<u32>,
     /// All that it has resident, in bytes.
     resident: u64,
     /// Differs when another program was started.
@@ -96,6 +100,8 @@ impl Target {
             longest_hold: Duration::ZERO,
             clearer: Clearer::default(),
             turns: Turns::default(),
+            slices: Slices::default(),
+            processor: None,
             resident: 0,
             layout: Vec::new(),
             mapped_as: None,
@@ -137,8 +143,10 @@ impl Target {
             self.layout.clone_from(&stat.layout);
             self.cleared = false;
             self.turns.forget();
+            self.slices.forget();
             self.mapped_as = None;
         }
+        self.processor = stat.processor;
         self.resident = stat.resident;
         let same_mappings = activity
             .zip(self.mapped_as)
@@ -247,14 +255,42 @@ impl Held {
         self.target
     }
 
-    /// Observes all eligible regions.
-    pub(crate) fn scan(
-        &self,
+    /// Observes all eligible regions, or of a very large process those whose turn it is, and clears Accessed bits.
+    /// Leaves in `found` what is known of all of them, with what was accessed in the last `interval`.
+    ///
+    /// # Errors
+    /// As the tracker.
+    pub(crate) fn observe(
+        &mut self,
         host: &Host,
+        interval: Duration,
+        bound: Duration,
         found: &mut Vec<RegionObservation>,
     ) -> Result<(), Error> {
-        host.tracker().scan(&self.tracked(), &self.ranges, found)?;
+        let Target {
+            slices,
+            clearer,
+            ranges,
+            resident,
+            ..
+        } = &mut self.target;
+        let scanning = slices.expected(ranges, *resident);
+        let clearing = clearer.expected(slices.seen());
+        let Some(slice) = slices.next(ranges, scanning, clearing, interval) else {
+            host.tracker().scan(&self.tracked(), &self.ranges, found)?;
+            self.mark_giant_pages(host, found);
+            self.clear(host, found, interval, bound);
+            return Ok(());
+        };
+        // Not the time that passed: on a busy machine the manager waits for its turn.
+        let started = host.kernel().cpu_time();
+        host.tracker().scan(&self.tracked(), &slice.ranges, found)?;
+        let took = host.kernel().cpu_time().saturating_sub(started);
         self.mark_giant_pages(host, found);
+        let Target { slices, ranges, .. } = &mut self.target;
+        let due = slices.merge(slice, found, ranges, took);
+        self.target.turns.forget();
+        self.clear_slice(host, &due, bound);
         Ok(())
     }
 
@@ -295,28 +331,19 @@ impl Held {
 
     /// Clears the Accessed bits of the regions just scanned, if that is for us to do: of all, or in turns. Leaves in
     /// `regions` what was accessed in the last `interval`, as far as that is known.
-    pub(crate) fn clear(
+    fn clear(
         &mut self,
         host: &Host,
         regions: &mut [RegionObservation],
         interval: Duration,
         bound: Duration,
     ) {
-        if !host.tracker_kind().knows_accesses() {
-            return;
-        }
-        if host.tracker_clears_itself() {
-            self.cleared = true;
-            return;
-        }
-        if host.is_dry_run() {
-            self.cleared = false;
+        if !self.is_to_clear(host) {
             return;
         }
         let kernel = host.kernel().as_ref();
         let clears_all = self.clears_all(regions, interval, bound);
         let Held { target, handle } = self;
-        // Where it fails the next observation says that accesses are not known.
         let cleared = if clears_all {
             let all = target.turns.choose(regions, 1);
             target
@@ -329,6 +356,35 @@ impl Held {
                 .clearer
                 .clear_in_pieces(kernel, handle, &chosen, bound)
         };
+        self.after_clearing(cleared);
+    }
+
+    /// Clears the Accessed bits of a slice of a very large process.
+    fn clear_slice(&mut self, host: &Host, due: &[RegionObservation], bound: Duration) {
+        if !self.is_to_clear(host) {
+            return;
+        }
+        let Held { target, handle } = self;
+        let cleared = target
+            .clearer
+            .clear_in_pieces(host.kernel().as_ref(), handle, due, bound);
+        self.after_clearing(cleared);
+    }
+
+    /// Whether the bits just scanned are for us to clear. Where not, it is known now whether they are clear.
+    fn is_to_clear(&mut self, host: &Host) -> bool {
+        if host.tracker_clears_itself() {
+            self.cleared = true;
+        } else if host.is_dry_run() {
+            self.cleared = false;
+        } else {
+            return host.tracker_kind().knows_accesses();
+        }
+        false
+    }
+
+    fn after_clearing(&mut self, cleared: std::io::Result<Cleared>) {
+        // Where it fails the next observation says that accesses are not known.
         self.cleared = match cleared {
             Ok(cleared) => {
                 self.longest_hold = self.longest_hold.max(cleared.longest_hold);

@@ -128,7 +128,7 @@ impl Subject {
         self.ask(&format!("sum {} {} {step}", range.start, range.end))
     }
 
-    /// Asks for something about a range: `unmap`, `dontneed`, `lock`, `nohuge`, `huge`.
+    /// Asks for something about a range: `unmap`, `dontneed`, `pageout`, `lock`, `nohuge`, `huge`.
     pub(crate) fn advise(&mut self, what: &str, range: &Range<u64>) {
         self.ask(&format!("{what} {} {}", range.start, range.end));
     }
@@ -210,6 +210,10 @@ fn obey(line: &str) -> u64 {
         "unmap" => unsafe { munmap(at(), length()) }.map(|()| 0).unwrap(),
         // SAFETY: as above.
         "dontneed" => unsafe { madvise(at(), length(), Advice::LinuxDontNeed) }
+            .map(|()| 0)
+            .unwrap(),
+        // SAFETY: as above.
+        "pageout" => unsafe { madvise(at(), length(), Advice::LinuxPageOut) }
             .map(|()| 0)
             .unwrap(),
         // SAFETY: as above.

@@ -62,6 +62,7 @@ fn run(args: &Act, kind: ActionKind) -> Result<ExitCode, Failure> {
         host,
         MachineOptions {
             lock_bound: args.lock_bound,
+            swap_in: true,
         },
     );
     machine.set_targets(vec![process]);

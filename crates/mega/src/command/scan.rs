@@ -9,7 +9,10 @@ use std::time::{Duration, Instant};
 use mega_core::bytes;
 use mega_core::engine::{Would, would};
 use mega_core::policy::{self, Parameters};
-use mega_core::{HUGE_PAGE_SIZE, Machine, Observation, ProcessId, ProcessObservation, RegionRef};
+use mega_core::{
+    ActionKind, HUGE_PAGE_SIZE, Machine, Observation, PageSize, ProcessId, ProcessObservation,
+    RegionRef,
+};
 use mega_linux::kernel::LiveKernel;
 use mega_linux::process::claim::{Claim, ClaimError, Claims};
 use mega_linux::settings::run_dir::RunDir;
@@ -276,9 +279,12 @@ fn regions_in_words(rows: &[Vec<RegionReport>]) -> String {
 fn would_in_words(would: &BTreeMap<String, Would>) -> String {
     let mut text = String::from("What each policy would do once its decisions have settled:\n\n");
     let mut headings = vec!["policy", "promotions", "demotions", "copied", "given back"];
-    let any_giant = would
-        .values()
-        .any(|would| would.promotions_giant + would.demotions_giant + would.free_zero > 0);
+    let any_giant = would.values().any(|would| {
+        would
+            .wanted
+            .iter()
+            .any(|(kind, count)| kind.page_size() == PageSize::Giant && *count > 0)
+    });
     if any_giant {
         headings.extend(["to giant pages", "from giant pages", "searched"]);
     }
@@ -286,15 +292,15 @@ fn would_in_words(would: &BTreeMap<String, Would>) -> String {
     for (policy, would) in would {
         let mut row = vec![
             policy.clone(),
-            would.promotions.to_string(),
-            would.demotions.to_string(),
+            would.wanted[ActionKind::Promote].to_string(),
+            would.wanted[ActionKind::Demote].to_string(),
             bytes::format(would.bytes_copied),
             bytes::format(would.bytes_given_back),
         ];
         if any_giant {
-            row.push(would.promotions_giant.to_string());
-            row.push(would.demotions_giant.to_string());
-            row.push(would.free_zero.to_string());
+            row.push(would.wanted[ActionKind::PromoteGiant].to_string());
+            row.push(would.wanted[ActionKind::DemoteGiant].to_string());
+            row.push(would.wanted[ActionKind::FreeZero].to_string());
         }
         table.row(row);
     }
@@ -329,10 +335,7 @@ mod tests {
             ("trident".to_owned(), Would::default()),
         ]);
         assert!(!would_in_words(&would).contains("giant"));
-        would
-            .entry("trident".to_owned())
-            .or_default()
-            .promotions_giant = 3;
+        would.entry("trident".to_owned()).or_default().wanted[ActionKind::PromoteGiant] = 3;
         let text = would_in_words(&would);
         let heading = text.lines().nth(2).expect("a heading");
         assert!(

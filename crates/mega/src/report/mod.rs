@@ -152,6 +152,9 @@ pub(crate) struct Actions {
     pub(crate) deferred_by_budget: u64,
     /// Actions held back because they failed before. One that is held back twice counts twice.
     pub(crate) backed_off: u64,
+    /// Promotions held back because a part of the region is swapped out, each time anew.
+    #[serde(default)]
+    pub(crate) held_for_swap: u64,
 }
 
 impl Actions {
@@ -217,30 +220,31 @@ impl From<&Totals> for Actions {
         };
         Actions {
             steps: totals.steps,
-            promoted: totals.promoted,
-            demoted: totals.demoted,
-            promoted_giant: totals.promoted_giant,
-            demoted_giant: totals.demoted_giant,
-            freed_zero: totals.freed_zero,
+            promoted: totals.done[ActionKind::Promote],
+            demoted: totals.done[ActionKind::Demote],
+            promoted_giant: totals.done[ActionKind::PromoteGiant],
+            demoted_giant: totals.done[ActionKind::DemoteGiant],
+            freed_zero: totals.done[ActionKind::FreeZero],
             already_so: totals.already_so,
             failures: Failures {
-                promote: by_cause(&totals.failures.promote),
-                demote: by_cause(&totals.failures.demote),
-                promote_giant: by_cause(&totals.failures.promote_giant),
-                demote_giant: by_cause(&totals.failures.demote_giant),
-                free_zero: by_cause(&totals.failures.free_zero),
+                promote: by_cause(&totals.failures[ActionKind::Promote]),
+                demote: by_cause(&totals.failures[ActionKind::Demote]),
+                promote_giant: by_cause(&totals.failures[ActionKind::PromoteGiant]),
+                demote_giant: by_cause(&totals.failures[ActionKind::DemoteGiant]),
+                free_zero: by_cause(&totals.failures[ActionKind::FreeZero]),
             },
-            would_promote: totals.would_promote,
-            would_demote: totals.would_demote,
-            would_promote_giant: totals.would_promote_giant,
-            would_demote_giant: totals.would_demote_giant,
-            would_free_zero: totals.would_free_zero,
+            would_promote: totals.left_out[ActionKind::Promote],
+            would_demote: totals.left_out[ActionKind::Demote],
+            would_promote_giant: totals.left_out[ActionKind::PromoteGiant],
+            would_demote_giant: totals.left_out[ActionKind::DemoteGiant],
+            would_free_zero: totals.left_out[ActionKind::FreeZero],
             bytes_copied: totals.bytes_copied,
             bytes_given_back: totals.bytes_given_back,
             bloat_bytes_added: totals.bloat_bytes_added,
             inspected: totals.inspected,
             deferred_by_budget: totals.deferred_by_budget,
             backed_off: totals.backed_off,
+            held_for_swap: totals.held_for_swap,
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The parameters of `adaptive`.
 
 use crate::parameters::{ParameterInfo, Values};
-use crate::promotion::registry::PolicyInfo;
+use crate::promotion::info::PolicyInfo;
 
 use super::Adaptive;
 

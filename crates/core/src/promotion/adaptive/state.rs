@@ -27,15 +27,15 @@ pub(super) struct State {
     inspect_in: u8,
     /// Times that it was promoted or demoted on this policy's wish.
     changes: u8,
-    /// Times that the span of which it is the first region was promoted to a giant page on this policy's wish.
+    /// How often this policy had its span promoted to a giant page. Kept at the span's first region.
     giants: u8,
     page_size: PageSize,
     /// Whether this policy had it demoted.
     was_demoted: bool,
     /// Whether it was looked into at the last observation, which sets the Accessed bit.
     inspected: bool,
-    /// Whether the span of which it is the first region was searched for zero-filled huge pages since it was last
-    /// accessed.
+    /// Whether its span was searched for zero-filled huge pages since it was last accessed. Kept at the span's first
+    /// region.
     searched: bool,
 }
 
@@ -153,12 +153,12 @@ impl State {
         self.change();
     }
 
-    /// This policy had the span, of which it is the first region, promoted to a giant page.
+    /// This policy had its span promoted to a giant page. Told to the span's first region.
     pub(super) fn promoted_giant(&mut self) {
         self.giants = self.giants.saturating_add(1);
     }
 
-    /// The span, of which it is the first region, was searched for zero-filled huge pages.
+    /// Its span was searched for zero-filled huge pages. Told to the span's first region.
     pub(super) fn searched(&mut self) {
         self.searched = true;
     }
@@ -202,7 +202,7 @@ impl State {
         self.page_size == PageSize::Huge && self.age >= least
     }
 
-    /// Whether the span of which it is the first region may be promoted to a giant page again: `least`
+    /// Whether its span may be promoted to a giant page again, asked of the span's first region: `least`
     /// intervals after it became huge, and twice as many more for each time that this was done before.
     pub(super) fn may_become_giant(&self, least: u16) -> bool {
         self.is_settled_huge(least.saturating_add(patience(self.giants)))

@@ -14,6 +14,8 @@ pub struct FakeRegion {
     pub accessed: u16,
     /// Base pages that hold only zeros.
     pub zero_filled: u16,
+    /// Base pages in swap.
+    pub swapped: u16,
     /// Whether a huge page maps it.
     pub huge: bool,
     /// Pinned or isolated: collapse answers `EAGAIN`, and goes on.
@@ -44,6 +46,8 @@ pub struct FakeProcess {
     pub parent: u32,
     /// `PF_*`.
     pub flags: u64,
+    /// Field 39 of its stat.
+    pub processor: u32,
     /// Differs for another program.
     pub layout: u64,
     /// In address order.

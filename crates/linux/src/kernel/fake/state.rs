@@ -77,6 +77,7 @@ impl FakeState {
                     self.change(pid, region, |seen| {
                         seen.zero_filled += PAGES_PER_REGION - seen.mapped;
                         seen.mapped = PAGES_PER_REGION;
+                        seen.swapped = 0;
                         seen.huge = true;
                     });
                 }
@@ -148,6 +149,7 @@ impl FakeState {
                 20 => 1,
                 22 => process.start_time,
                 26 => process.layout,
+                39 => u64::from(process.processor),
                 _ => 0,
             };
             let _ = write!(text, " {value}");

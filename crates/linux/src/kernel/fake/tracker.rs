@@ -45,7 +45,7 @@ impl Tracker for FakeTracker {
                     PageSize::Base
                 },
                 zero_filled: None,
-                swapped: 0,
+                swapped: seen.swapped,
             })
         }));
         Ok(())

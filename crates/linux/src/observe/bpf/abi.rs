@@ -80,24 +80,42 @@ pub(crate) struct Identity {
     start_time: u64,
 }
 
-/// One region, in eight bytes.
+/// One region, in eight bytes; or how much of the region before is in swap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Record(pub(crate) u64);
+struct Record(u64);
 
 impl Record {
-    pub(crate) fn observation(self) -> RegionObservation {
-        let field = |shift: u32| u16::try_from(self.0 >> shift & 0x3ff).unwrap_or(u16::MAX);
+    /// In bits 20 and 21 where it is no region of its own (`SWAPPED` in walk.bpf.c).
+    const SWAPPED: u64 = 3;
+
+    fn field(self, shift: u32) -> u16 {
+        u16::try_from(self.0 >> shift & 0x3ff).unwrap_or(u16::MAX)
+    }
+
+    fn size(self) -> u64 {
+        self.0 >> 20 & 3
+    }
+
+    fn observation(self) -> RegionObservation {
         RegionObservation {
             region: Region::containing(self.0 >> 22 << 21),
-            mapped: field(0),
-            accessed: field(10),
-            page_size: match self.0 >> 20 & 3 {
+            mapped: self.field(0),
+            accessed: self.field(10),
+            page_size: match self.size() {
                 0 => PageSize::Base,
                 1 => PageSize::Huge,
                 _ => PageSize::Giant,
             },
             zero_filled: None,
             swapped: 0,
+        }
+    }
+
+    /// Adds what it says to what the records before said.
+    fn add_to(self, regions: &mut Vec<RegionObservation>) {
+        match regions.last_mut() {
+            Some(last) if self.size() == Record::SWAPPED => last.swapped = self.field(0),
+            _ => regions.push(self.observation()),
         }
     }
 }
@@ -117,7 +135,7 @@ pub(crate) struct Run {
     pub(crate) invalid: u32,
     /// Iterations of the walk's loop.
     pub(crate) steps: u32,
-    pub(crate) records: Vec<Record>,
+    pub(crate) regions: Vec<RegionObservation>,
 }
 
 impl Run {
@@ -125,11 +143,12 @@ impl Run {
     pub(super) fn decode(bytes: &[u8]) -> Option<Run> {
         let long = |at: usize| Some(u64::from_ne_bytes(bytes.get(at..at + 8)?.try_into().ok()?));
         let int = |at: usize| Some(u32::from_ne_bytes(bytes.get(at..at + 4)?.try_into().ok()?));
-        let records: Vec<Record> = bytes
-            .get(RESULT_BYTES..)?
-            .chunks_exact(8)
-            .filter_map(|chunk| Some(Record(u64::from_ne_bytes(chunk.try_into().ok()?))))
-            .collect();
+        let records = bytes.get(RESULT_BYTES..)?.chunks_exact(8);
+        let count = records.len();
+        let mut regions = Vec::with_capacity(count);
+        for chunk in records {
+            Record(u64::from_ne_bytes(chunk.try_into().ok()?)).add_to(&mut regions);
+        }
         let run = Run {
             identity: Identity {
                 mm: long(0)?,
@@ -148,8 +167,35 @@ impl Run {
             tables: int(52)?,
             invalid: int(56)?,
             steps: int(60)?,
-            records,
+            regions,
         };
-        (usize::try_from(int(48)?).ok()? == run.records.len()).then_some(run)
+        (usize::try_from(int(48)?).ok()? == count).then_some(run)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_of_what_is_in_swap_belongs_to_the_one_before() {
+        let record = |number: u64, mapped: u64, size: u64| mapped | size << 20 | number << 22;
+        let records = [
+            record(5, 100, 0),
+            record(5, 412, 3),
+            record(6, 512, 1),
+            record(7, 1, 0),
+        ];
+        let mut bytes = vec![0; RESULT_BYTES];
+        bytes[48] = 4;
+        bytes.extend(records.iter().flat_map(|record| record.to_ne_bytes()));
+        let regions = Run::decode(&bytes).unwrap().regions;
+        let seen: Vec<_> = regions
+            .iter()
+            .map(|seen| (seen.region.start() >> 21, seen.mapped, seen.swapped))
+            .collect();
+        assert_eq!(seen, [(5, 100, 412), (6, 512, 0), (7, 1, 0)]);
+        bytes[48] = 3;
+        assert!(Run::decode(&bytes).is_none(), "one too many");
     }
 }

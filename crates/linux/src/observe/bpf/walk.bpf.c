@@ -92,7 +92,10 @@ struct result {
 };
 
 /* A record is one region that has at least one base page mapped:
- * bits 0-9 mapped, 10-19 accessed, 20-21 log512 of the page size in base pages, 22-63 address >> 21. */
+ * bits 0-9 mapped, 10-19 accessed, 20-21 log512 of the page size in base pages, 22-63 address >> 21.
+ * A region of which base pages are in swap has a second record after that one: bits 0-9 how many, and SWAPPED in
+ * bits 20-21. */
+#define SWAPPED 3
 #define RECORD(address, counted, size) ((counted) | (__u64)(size) << 20 | ((address) >> 21) << 22)
 
 
@@ -128,6 +131,14 @@ __u64 pte_table[512]; /* of the region that the walk is in */
 #define PROT_NONE (1ull << 8) /* when not PRESENT: a page is there, access is not allowed */
 #define SPECIAL (1ull << 9)   /* no page of the process's own: the zero page, or a raw PFN mapping */
 #define ADDRESS 0x000ffffffffff000ull
+/* Set in every entry that is neither present nor empty: bits 9-58 hold an offset (in the swap area, or a frame number)
+ * inverted, and none is as large as 2^43. Never set in a present one. */
+#define NOT_THERE (1ull << 52)
+/* Bits 59-63 of such an entry are its type. The swap areas are the lowest; above are what looks the same and is none:
+ * pages under migration, with memory errors, on a device, and marks. There are at most 9 of those (include/linux/swap.h,
+ * 6.1 to 6.18), so that an area up to number 22 is told for sure. */
+#define TYPE(entry) ((entry) >> 59)
+#define FIRST_TYPE_OF_NO_SWAP 23
 
 #define REGION (1ull << 21)
 #define SPAN (1ull << 30)
@@ -200,7 +211,7 @@ static __always_inline void record(__u32 counted, __u32 size)
 
 	if (index >= MAX_RECORDS)
 		return;
-	out.records[index] = RECORD(at.address, counted, size);
+	out.records[index] = RECORD(at.address, counted & 0xfffff, size);
 	out.result.records = index + 1;
 }
 
@@ -215,22 +226,25 @@ static __always_inline void record_leaf(__u64 entry, __u32 size)
 }
 
 /* Both counting functions are global, not static: the verifier then looks into each only once, however many
- * paths lead to it. They return what they counted as a record has it: mapped in bits 0-9, accessed in 10-19. */
+ * paths lead to it. They return what they counted as a record has it, mapped in bits 0-9 and accessed in 10-19, and
+ * in bits 20-29 how many are in swap. */
 
 /* Counts pte_table where some entry is not simply absent or present: a page that is there but not
  * accessible (PROT_NONE, NUMA hinting), the zero page, a page on swap. */
 __noinline __u32 count_carefully(void)
 {
-	__u64 mapped = 0, accessed = 0;
+	__u64 mapped = 0, accessed = 0, swapped = 0;
 
 	for (__u32 i = 0; i < 512; i++) {
 		__u64 entry = pte_table[i];
-		__u64 there = (entry | entry >> 8) & ~(entry >> 9) & 1;
+		__u64 present = (entry | entry >> 8) & 1;
+		__u64 there = present & ~(entry >> 9);
 
 		mapped += there;
 		accessed += there & entry >> 5;
+		swapped += ~present & entry >> 52 & (TYPE(entry) < FIRST_TYPE_OF_NO_SWAP) & 1;
 	}
-	return mapped | accessed << 10;
+	return mapped | accessed << 10 | swapped << 20;
 }
 
 /* Counts pte_table. The common case adds up two fields of every entry at once: in a sum of 16 entries
@@ -251,7 +265,7 @@ __noinline __u32 count(void)
 		mapped += sum & 31;
 		accessed += sum >> 5;
 	}
-	if (seen & (PROT_NONE | SPECIAL))
+	if (seen & (PROT_NONE | SPECIAL | NOT_THERE))
 		return count_carefully();
 	return mapped | accessed << 10;
 }
@@ -272,7 +286,8 @@ static long step(__u32 index, void *unused)
 		at.end = request.ranges[range].end;
 		return 0;
 	}
-	if (out.result.records >= MAX_RECORDS || out.result.tables >= MAX_TABLES)
+	/* A region may take two. */
+	if (out.result.records >= MAX_RECORDS - 1 || out.result.tables >= MAX_TABLES)
 		return 1;
 	if (at.cached != (at.address & ~(SPAN - 1)) && enter_span())
 		return 0;
@@ -286,8 +301,11 @@ static long step(__u32 index, void *unused)
 			out.result.tables++;
 			if (!read_table(pte_table, sizeof(pte_table), entry, 0)) {
 				counted = count();
-				if (counted)
+				if (counted & 0x3ff) {
 					record(counted, 0);
+					if (counted >> 20)
+						record(counted >> 20, SWAPPED);
+				}
 			}
 		}
 	}

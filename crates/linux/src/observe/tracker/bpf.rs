@@ -84,8 +84,7 @@ impl BpfTracker {
                 request.memory_end = self.geometry.memory_end;
                 run = self.run(walk, &request)?;
             }
-            walk.out
-                .extend(run.records.iter().map(|record| record.observation()));
+            walk.out.extend(&run.regions);
             ranges = rest(request.ranges, &run);
         }
         Ok(())

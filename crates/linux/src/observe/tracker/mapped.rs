@@ -91,7 +91,13 @@ impl MappedTracker {
                         (Some(flags), Some(first)) => flags.is_huge(kernel, first)?,
                         _ => false,
                     };
-                    observe(region, mapped as u64, huge, out);
+                    let swapped = entries.iter().filter(|entry| entry.is_swapped()).count();
+                    let pages = Pages {
+                        mapped: mapped as u64,
+                        swapped: swapped as u64,
+                        huge,
+                    };
+                    pages.observe(region, out);
                     Ok(())
                 })
             }
@@ -121,12 +127,13 @@ impl Tracker for MappedTracker {
     }
 }
 
-/// What is in memory, and of that what is the page of zeros and what a huge page maps.
+/// What is in memory, and of that what is the page of zeros and what a huge page maps; and what is in swap. A page that
+/// is just being migrated is reported as in swap too.
 fn request(range: Range<u64>) -> PagemapScan {
     PagemapScan {
         range,
-        any_of: category::PRESENT,
-        report: category::PRESENT | category::ZERO_PAGE | category::HUGE,
+        any_of: category::PRESENT | category::SWAPPED,
+        report: category::PRESENT | category::SWAPPED | category::ZERO_PAGE | category::HUGE,
     }
 }
 
@@ -156,58 +163,71 @@ fn scan(
     Ok(())
 }
 
+/// What is known of the pages of one region.
+#[derive(Clone, Copy, Debug, Default)]
+struct Pages {
+    mapped: u64,
+    swapped: u64,
+    huge: bool,
+}
+
+impl Pages {
+    fn add(&mut self, count: u64, categories: u64) {
+        if categories & category::PRESENT != 0 {
+            self.mapped += count;
+        } else if categories & category::SWAPPED != 0 {
+            self.swapped += count;
+        }
+        self.huge |= categories & category::HUGE != 0;
+    }
+
+    /// Adds the region, if anything of it is mapped.
+    fn observe(self, region: Region, out: &mut Vec<RegionObservation>) {
+        let count = |pages: u64, most: u16| u16::try_from(pages).unwrap_or(most).min(most);
+        let mapped = count(self.mapped, PAGES_PER_REGION);
+        if mapped == 0 {
+            return;
+        }
+        out.push(RegionObservation {
+            region,
+            mapped,
+            accessed: 0,
+            page_size: if self.huge && mapped == PAGES_PER_REGION {
+                PageSize::Huge
+            } else {
+                PageSize::Base
+            },
+            zero_filled: None,
+            swapped: count(self.swapped, PAGES_PER_REGION - mapped),
+        });
+    }
+}
+
 /// Adds up ascending page ranges into regions.
 fn fold(found: &[PageRange], out: &mut Vec<RegionObservation>) {
-    let mut current: Option<(Region, u64, bool)> = None;
+    let mut current: Option<(Region, Pages)> = None;
     for pages in found
         .iter()
         .filter(|pages| pages.categories & category::ZERO_PAGE == 0)
     {
-        let huge = pages.categories & category::HUGE != 0;
         let mut start = pages.range.start;
         while start < pages.range.end {
             let region = Region::containing(start);
             let end = pages.range.end.min(region.end());
-            let count = (end - start) / BASE_PAGE_SIZE;
-            current = match current {
-                Some((same, mapped, was_huge)) if same == region => {
-                    Some((region, mapped + count, was_huge || huge))
-                }
-                other => {
-                    if let Some((region, mapped, huge)) = other {
-                        observe(region, mapped, huge, out);
-                    }
-                    Some((region, count, huge))
-                }
-            };
+            let mut sum = Pages::default();
+            match current {
+                Some((same, seen)) if same == region => sum = seen,
+                Some((other, seen)) => seen.observe(other, out),
+                None => {}
+            }
+            sum.add((end - start) / BASE_PAGE_SIZE, pages.categories);
+            current = Some((region, sum));
             start = end;
         }
     }
-    if let Some((region, mapped, huge)) = current {
-        observe(region, mapped, huge, out);
+    if let Some((region, pages)) = current {
+        pages.observe(region, out);
     }
-}
-
-/// Adds one region, if anything of it is mapped.
-fn observe(region: Region, mapped: u64, huge: bool, out: &mut Vec<RegionObservation>) {
-    let mapped = u16::try_from(mapped)
-        .unwrap_or(PAGES_PER_REGION)
-        .min(PAGES_PER_REGION);
-    if mapped == 0 {
-        return;
-    }
-    out.push(RegionObservation {
-        region,
-        mapped,
-        accessed: 0,
-        page_size: if huge && mapped == PAGES_PER_REGION {
-            PageSize::Huge
-        } else {
-            PageSize::Base
-        },
-        zero_filled: None,
-        swapped: 0,
-    });
 }
 
 #[cfg(test)]
@@ -219,17 +239,20 @@ mod tests {
 
     /// Ascending, disjoint ranges of pages, 1 to 1,300 pages each, with gaps.
     fn page_ranges() -> impl Strategy<Value = Vec<PageRange>> {
-        let piece = (0_u64..700, 1_u64..1300, any::<bool>(), 0_u8..4);
+        let piece = (0_u64..700, 1_u64..1300, any::<bool>(), 0_u8..5);
         prop::collection::vec(piece, 0..12).prop_map(|pieces| {
             let mut at = 5 * HUGE_PAGE_SIZE;
             pieces
                 .into_iter()
-                .map(|(gap, pages, huge, zero)| {
+                .map(|(gap, pages, huge, kind)| {
                     let start = at + gap * BASE_PAGE_SIZE;
                     at = start + pages * BASE_PAGE_SIZE;
-                    let mut categories = category::PRESENT;
-                    categories |= if huge { category::HUGE } else { 0 };
-                    categories |= if zero == 0 { category::ZERO_PAGE } else { 0 };
+                    let mut categories = match kind {
+                        0 => category::PRESENT | category::ZERO_PAGE,
+                        1 => category::SWAPPED,
+                        _ => category::PRESENT,
+                    };
+                    categories |= if huge && kind != 1 { category::HUGE } else { 0 };
                     PageRange {
                         range: start..at,
                         categories,
@@ -244,13 +267,18 @@ mod tests {
         fn folding_counts_every_page_once(found in page_ranges()) {
             let mut out = Vec::new();
             fold(&found, &mut out);
-            let mut expected = std::collections::BTreeMap::<u64, u16>::new();
+            let mut expected = std::collections::BTreeMap::<u64, (u16, u16)>::new();
             for pages in found.iter().filter(|pages| pages.categories & category::ZERO_PAGE == 0) {
+                let is_swapped = u16::from(pages.categories & category::SWAPPED != 0);
                 for page in pages.range.clone().step_by(4096) {
-                    *expected.entry(page / HUGE_PAGE_SIZE * HUGE_PAGE_SIZE).or_default() += 1;
+                    let (mapped, swapped) = expected.entry(page / HUGE_PAGE_SIZE * HUGE_PAGE_SIZE).or_default();
+                    *mapped += 1 - is_swapped;
+                    *swapped += is_swapped;
                 }
             }
-            let seen: Vec<(u64, u16)> = out.iter().map(|seen| (seen.region.start(), seen.mapped)).collect();
+            expected.retain(|_, (mapped, _)| *mapped > 0);
+            let seen: Vec<(u64, (u16, u16))> =
+                out.iter().map(|seen| (seen.region.start(), (seen.mapped, seen.swapped))).collect();
             prop_assert_eq!(seen, expected.into_iter().collect::<Vec<_>>());
             prop_assert!(out.iter().all(|seen| seen.page_size == PageSize::Base || seen.mapped == 512));
         }

@@ -115,7 +115,7 @@ impl PageIdleTracker {
             },
             page_size: if huge { PageSize::Huge } else { PageSize::Base },
             zero_filled: None,
-            swapped: 0,
+            swapped: count(entries.iter().filter(|entry| entry.is_swapped()).count()),
         }))
     }
 

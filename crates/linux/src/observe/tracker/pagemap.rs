@@ -25,6 +25,13 @@ impl Entry {
         self.0 >> 63 & 1 == 1
     }
 
+    /// Whether the page is in swap. What is under migration looks nearly the same: the type, which is there where frame
+    /// numbers are shown, is then none of a swap area's (as in walk.bpf.c).
+    pub(super) fn is_swapped(self) -> bool {
+        const FIRST_TYPE_OF_NO_SWAP: u64 = 23;
+        self.0 >> 62 & 3 == 1 && self.0 & 31 < FIRST_TYPE_OF_NO_SWAP
+    }
+
     /// Whether another process maps a private page too, since a fork. The shared page of zeros counts here.
     pub(crate) fn is_private_and_shared(self) -> bool {
         let is_file_or_shared_memory = self.0 >> 61 & 1 == 1;
@@ -219,6 +226,12 @@ mod tests {
         assert_eq!(Entry(PRESENT).frame(), None, "hidden");
         assert_eq!(Entry(1 << 62 | 42).frame(), None, "on swap");
         assert!(Entry(PRESENT).is_present());
+        assert!(Entry(1 << 62 | 42 << 5).is_swapped());
+        assert!(
+            !Entry(1 << 62 | 42 << 5 | 28).is_swapped(),
+            "under migration"
+        );
+        assert!(!Entry(PRESENT | 42 << 5).is_swapped() && !Entry(0).is_swapped());
     }
 
     #[test]

@@ -204,11 +204,7 @@ fn walk(
             run.status
         )));
     }
-    Ok(run
-        .records
-        .into_iter()
-        .map(|record| record.observation())
-        .collect())
+    Ok(run.regions)
 }
 
 /// Whether the walk saw each region mapped exactly as it is, and no other.

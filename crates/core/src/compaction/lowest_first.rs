@@ -16,24 +16,24 @@ use crate::page::PageSize;
 
 /// Selects by address.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Ingens {
+pub struct LowestFirst {
     /// Time from one compaction to the next.
     pub period: Duration,
     /// Base pages to migrate per period and zone.
     pub zone_budget_pages: u64,
 }
 
-impl Default for Ingens {
+impl Default for LowestFirst {
     /// Every 5 s, 100 MB of each zone.
     fn default() -> Self {
-        Ingens {
+        LowestFirst {
             period: Duration::from_secs(5),
             zone_budget_pages: pages_of_megabytes(100),
         }
     }
 }
 
-impl CompactionPolicy for Ingens {
+impl CompactionPolicy for LowestFirst {
     fn name(&self) -> &'static str {
         "ingens"
     }

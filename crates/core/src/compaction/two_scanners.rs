@@ -15,9 +15,9 @@ use super::{CompactionPolicy, Mechanism};
 
 /// Leaves all to the kernel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Linux;
+pub struct TwoScanners;
 
-impl CompactionPolicy for Linux {
+impl CompactionPolicy for TwoScanners {
     fn name(&self) -> &'static str {
         "linux"
     }

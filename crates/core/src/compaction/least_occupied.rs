@@ -16,25 +16,25 @@ use crate::page::PageSize;
 
 /// Selects the least occupied.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Trident {
+pub struct LeastOccupied {
     /// Time from one compaction to the next.
     pub period: Duration,
     /// Base pages to migrate per period.
     pub budget_pages: u64,
 }
 
-impl Default for Trident {
+impl Default for LeastOccupied {
     /// The paper compacts on demand and names neither period nor budget: khugepaged's 10 s
     /// (`scan_sleep_millisecs`), and one whole chunk, so that a period can always get on.
     fn default() -> Self {
-        Trident {
+        LeastOccupied {
             period: Duration::from_secs(10),
             budget_pages: super::block::PAGES_PER_CHUNK.into(),
         }
     }
 }
 
-impl CompactionPolicy for Trident {
+impl CompactionPolicy for LeastOccupied {
     fn name(&self) -> &'static str {
         "trident"
     }

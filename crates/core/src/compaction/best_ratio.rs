@@ -21,7 +21,7 @@ use super::{CompactionPolicy, pages_of_megabytes};
 
 /// Selects by MEGA's ratio of benefit to cost.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Mega {
+pub struct BestRatio {
     /// Time from one compaction to the next.
     pub period: Duration,
     /// Base pages to migrate per period.
@@ -31,10 +31,10 @@ pub struct Mega {
     pub dma32_contiguity: f64,
 }
 
-impl Default for Mega {
+impl Default for BestRatio {
     /// The paper's: every 5 s, 200 MB, 33 % (section 3.4).
     fn default() -> Self {
-        Mega {
+        BestRatio {
             period: Duration::from_secs(5),
             budget_pages: pages_of_megabytes(200),
             dma32_contiguity: 0.33,
@@ -42,7 +42,7 @@ impl Default for Mega {
     }
 }
 
-impl CompactionPolicy for Mega {
+impl CompactionPolicy for BestRatio {
     fn name(&self) -> &'static str {
         "mega"
     }

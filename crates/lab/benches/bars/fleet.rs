@@ -1,0 +1,199 @@
+//! What the daemon costs on a machine with many processes, and what one very large process costs.
+
+use std::io::Write;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use mega_core::Machine;
+use mega_lab::subject::Subject;
+use mega_lab::{Error, mapping, resident};
+use mega_linux::{Host, HostOptions, LinuxMachine, MachineOptions, process};
+
+use crate::bar::{Bar, Wanted};
+use crate::setting::{Setting, failed};
+
+/// What one takes: a region, and what the kernel needs for a process.
+const PER_PROCESS: u64 = (2 << 20) + (256 << 10);
+/// What is left to everybody else.
+const SPARE: u64 = 3 << 30;
+/// Seconds between two observations.
+const INTERVAL: u64 = 5;
+/// The address space of the large process: a page in each region takes 1 GiB, and its tables as much.
+const WIDE: &str = "--size=512GiB";
+/// Files that may be open, as a login shell has it.
+const FILES: u32 = 1024;
+
+/// Over as many as `processes`, fewer where memory does not suffice.
+pub(crate) fn measure(setting: &Setting, processes: u32) -> Result<Vec<Bar>, Error> {
+    let mut bars = over_a_crowd(setting, processes.into())?;
+    bars.extend(over_a_wide_one(setting)?);
+    bars.push(longest_look(setting)?);
+    Ok(bars)
+}
+
+fn over_a_crowd(setting: &Setting, processes: u64) -> Result<Vec<Bar>, Error> {
+    let available = mega_lab::available::bytes()?;
+    let count = (available.saturating_sub(SPARE) / PER_PROCESS).clamp(1, processes);
+    eprintln!("bars: {count} processes of 2 MiB");
+    let size = format!("--size={}", count << 21);
+    let processes = format!("--processes={count}");
+    let mut crowd = Subject::start(&mut lab(
+        setting,
+        &["crowd", "--until-eof", &processes, &size],
+    ))?;
+    crowd.ready()?;
+    let daemon = Daemon::start(setting)?;
+    // Time to find them all, to look at each, and to settle.
+    thread::sleep(Duration::from_secs(6 * INTERVAL));
+    let cost = daemon.cost(setting)?;
+    let managed = daemon.managed()?;
+    crowd.finish()?;
+    #[allow(clippy::cast_precision_loss)]
+    let (count, mib) = (count as f64, f64::from(1 << 20));
+    Ok(vec![
+        Bar {
+            name: "processes that the daemon manages, of those selected",
+            unit: "x",
+            measured: managed / count,
+            wanted: Wanted::AtLeast(1.0),
+        },
+        Bar {
+            name: "daemon's CPU over a crowd that rests, 5 s interval",
+            unit: "%",
+            measured: cost.cpu_percent,
+            wanted: Wanted::AtMost(2.0),
+        },
+        Bar {
+            name: "daemon's resident memory over a crowd",
+            unit: "MiB",
+            measured: cost.resident_bytes / mib,
+            wanted: Wanted::AtMost(20.0 + 2.0 * count / 1024.0),
+        },
+    ])
+}
+
+fn over_a_wide_one(setting: &Setting) -> Result<Vec<Bar>, Error> {
+    let mut wide = Subject::start(&mut lab(setting, &["wide", "--until-eof", WIDE]))?;
+    wide.ready()?;
+    let daemon = Daemon::start(setting)?;
+    thread::sleep(Duration::from_secs(2 * INTERVAL));
+    let cost = daemon.cost(setting)?;
+    wide.finish()?;
+    Ok(vec![Bar {
+        name: "daemon's CPU over 262,144 page tables in use, 5 s interval",
+        unit: "%",
+        measured: cost.cpu_percent,
+        wanted: Wanted::AtMost(1.0),
+    }])
+}
+
+/// The longest of some observations of the large process, the first ones among them.
+fn longest_look(setting: &Setting) -> Result<Bar, Error> {
+    let mut wide = Subject::start(&mut lab(setting, &["wide", "--until-eof", WIDE]))?;
+    let pid = wide.ready()?.pid;
+    let host = Arc::new(Host::open(HostOptions::default()).map_err(failed)?);
+    let process = process::identify(host.kernel().as_ref(), pid).map_err(failed)?;
+    let mut machine = LinuxMachine::new(host, MachineOptions::default());
+    machine.set_targets(vec![process]);
+    let mut longest = Duration::ZERO;
+    for _ in 0..10 {
+        let started = Instant::now();
+        machine.observe().map_err(failed)?;
+        longest = longest.max(started.elapsed());
+        thread::sleep(Duration::from_secs(1));
+    }
+    wide.finish()?;
+    Ok(Bar {
+        name: "longest observation of 262,144 page tables in use",
+        unit: "ms",
+        measured: longest.as_secs_f64() * 1000.0,
+        wanted: Wanted::AtMost(250.0),
+    })
+}
+
+fn lab(setting: &Setting, arguments: &[&str]) -> Command {
+    let mut command = Command::new(setting.mega());
+    command.arg("workload").args(arguments).arg("--json");
+    command
+}
+
+/// A daemon that manages the lab's processes, with no more files open than a shell allows.
+struct Daemon {
+    child: Child,
+    folder: tempfile::TempDir,
+}
+
+struct Cost {
+    cpu_percent: f64,
+    resident_bytes: f64,
+}
+
+impl Daemon {
+    fn start(setting: &Setting) -> Result<Self, Error> {
+        let folder = tempfile::tempdir().map_err(|e| Error::io("making a folder", e))?;
+        let config = folder.path().join("mega.toml");
+        let text = format!(
+            "[[select]]\nname = \"lab\"\nexecutable = \"/**/mega-lab\"\ninterval = \"{INTERVAL}s\"\n"
+        );
+        std::fs::File::create(&config)
+            .and_then(|mut file| file.write_all(text.as_bytes()))
+            .map_err(|e| Error::io("writing a configuration", e))?;
+        let child = Command::new("sh")
+            .args(["-c", &format!("ulimit -n {FILES}; exec \"$@\""), "sh"])
+            .arg(setting.mega())
+            .arg("daemon")
+            .arg("--config")
+            .arg(&config)
+            .env("MEGA_RUN_DIR", folder.path().join("run"))
+            .stderr(Stdio::null())
+            .spawn()
+            .map_err(|e| Error::io("starting the daemon", e))?;
+        Ok(Daemon { child, folder })
+    }
+
+    /// What it costs over whole intervals.
+    fn cost(&self, setting: &Setting) -> Result<Cost, Error> {
+        let pid = self.child.id();
+        let cpu_time =
+            || mapping::cpu_time_of(pid).map_err(|e| Error::io("reading the daemon's CPU time", e));
+        let (before, started) = (cpu_time()?, Instant::now());
+        let intervals = (u64::from(setting.seconds) / INTERVAL).max(1);
+        thread::sleep(Duration::from_secs(intervals * INTERVAL));
+        let used = cpu_time()?.saturating_sub(before);
+        #[allow(clippy::cast_precision_loss)]
+        Ok(Cost {
+            cpu_percent: used.as_secs_f64() / started.elapsed().as_secs_f64() * 100.0,
+            resident_bytes: resident::of(pid)?.resident_bytes as f64,
+        })
+    }
+
+    /// How many processes with a whole region it manages.
+    #[allow(clippy::cast_precision_loss)]
+    fn managed(&self) -> Result<f64, Error> {
+        let output = Command::new("sh")
+            .args(["-c", "exec \"$@\"", "sh"])
+            .arg(format!("/proc/{}/exe", self.child.id()))
+            .args(["status", "--json"])
+            .env("MEGA_RUN_DIR", self.folder.path().join("run"))
+            .output()
+            .map_err(|e| Error::io("asking the daemon", e))?;
+        let status: serde_json::Value = serde_json::from_slice(&output.stdout)
+            .map_err(|e| Error::Failed(format!("the daemon's status: {e}")))?;
+        let processes = status["managers"][0]["groups"][0]["processes"].as_array();
+        let with_a_region = processes
+            .into_iter()
+            .flatten()
+            .filter(|process| process["regions"].as_u64().unwrap_or(0) > 0);
+        Ok(with_a_region.count() as f64)
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        // It changes nothing globally.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
