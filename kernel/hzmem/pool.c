@@ -33,10 +33,19 @@
 unsigned long hz_section_size = SZ_4G;
 LIST_HEAD(hz_ranges);
 
-/* Ranges, sections, nodes coming and going; which algorithms there is memory for. */
+/*
+ * Ranges, sections, nodes coming and going. Memory is taken offline under it, which
+ * takes device_hotplug_lock.
+ */
 static DEFINE_MUTEX(pool_lock);
-static struct hz_node *nodes[MAX_NUMNODES];
+/*
+ * Which algorithms every node has memory for. A lock of its own, inside pool_lock: a
+ * mount asks under s_umount, and hibernation takes s_umount under device_hotplug_lock.
+ */
+static DEFINE_MUTEX(algorithms_lock);
 static unsigned long algorithms_prepared;
+/* Written under both locks, and never taken back. */
+static struct hz_node *nodes[MAX_NUMNODES];
 
 void hz_pool_lock(void)
 {
@@ -118,7 +127,7 @@ int hz_pool_prepare(int algorithm)
 
 	if (algorithm == HZ_NO_ALGORITHM)
 		return 0;
-	mutex_lock(&pool_lock);
+	mutex_lock(&algorithms_lock);
 	for_each_node(id) {
 		node = nodes[id];
 		error = node ? prepare_node(node, algorithm) : 0;
@@ -127,7 +136,7 @@ int hz_pool_prepare(int algorithm)
 	}
 	if (!error)
 		algorithms_prepared |= BIT(algorithm);
-	mutex_unlock(&pool_lock);
+	mutex_unlock(&algorithms_lock);
 	return error;
 }
 
@@ -162,6 +171,8 @@ static int add_node(int id)
 
 	if (!node)
 		return -ENOMEM;
+	/* Until others see the node: what is prepared meanwhile would miss it. */
+	mutex_lock(&algorithms_lock);
 	for (algorithm = 0; algorithm < HZ_ALGORITHMS && !error; algorithm++) {
 		if (algorithms_prepared & BIT(algorithm))
 			error = prepare_node(node, algorithm);
@@ -177,10 +188,12 @@ static int add_node(int id)
 		goto no_files;
 	/* Whoever sees the node sees it complete. */
 	smp_store_release(&nodes[id], node);
+	mutex_unlock(&algorithms_lock);
 	return 0;
 no_files:
 	hz_daemon_stop(node);
 no_daemon:
+	mutex_unlock(&algorithms_lock);
 	free_node(node);
 	return error;
 }
