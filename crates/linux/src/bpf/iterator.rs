@@ -1,5 +1,4 @@
-//! Task iterators, over one thread or over all: the one thing needed of the BPF system call that libbpf-rs does not
-//! offer.
+//! Task iterators over one thread or over all threads. libbpf-rs does not offer them.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};

@@ -1,4 +1,4 @@
-//! Judges what was seen. Each feature says what it is for, what it costs to lack it, and how to get it.
+//! Judges what was seen. Each feature says what it is for, what its lack costs, and how to get it.
 
 use std::io;
 
@@ -385,7 +385,7 @@ fn module(probes: &Probes) -> Feature {
     }
 }
 
-/// What an error says is missing. How to get it is left out, as a feature has a remedy of its own.
+/// What an error says is missing, without how to get it: a feature has its own remedy.
 fn what_is_missing(error: &Error) -> String {
     match error {
         Error::Missing { feature, .. } => format!("{feature} is missing"),

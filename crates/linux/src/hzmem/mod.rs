@@ -1,4 +1,4 @@
-//! hzmem.ko: reads from `/sys/fs/hzmem` what memory it owns and what its mounts hold, gives it memory, and takes memory
+//! hzmem.ko: reads from `/sys/fs/hzmem` what memory it owns and what its mounts hold, gives it memory and takes memory
 //! back.
 //!
 //! `docs/hzmem.md` says what hzmem is. The module counts in pages of 2 MiB; everything here is in bytes.

@@ -1,8 +1,8 @@
 //! The boundary: every read and every write of kernel state passes [`Kernel`].
 //!
 //! [`LiveKernel`] is the kernel this runs on, [`ReadOnly`] refuses every write (dry run). With the feature `fake` there
-//! is a scripted kernel for tests, `fake::FakeKernel`. The trait is flat and its arguments are plain data, so that a
-//! recorder can wrap it. Two things do not pass it: the BPF walker, because a loaded program is a live object of its own
+//! is a scripted kernel for tests, `fake::FakeKernel`. The trait is flat and takes plain data, so that a recorder can
+//! wrap it. Two things do not pass it: the BPF walker, because a loaded program is a live object of its own
 //! ([`crate::observe::tracker`]), and what a tracker does to memory of its own to check itself.
 
 #[cfg(any(test, feature = "fake"))]

@@ -1,5 +1,5 @@
-//! What is seen of processes and of memory: trackers read page tables, the Accessed bits are cleared after them, and
-//! huge pages are looked into for zeros.
+//! Observes processes and memory: trackers read page tables, then the Accessed bits are cleared, and huge pages are
+//! searched for zeros.
 
 pub(crate) mod bpf;
 pub(crate) mod cgroups;

@@ -1,5 +1,6 @@
-//! One managed process: where it may be acted on and what was learnt of it; and the same process held, to look at it or
-//! to act on it. Between two observations nothing is held: a manager of ten thousand processes has no file open for any.
+//! One managed process: where mega may act on it and what mega has learnt of it; and the same process held, to look at it
+//! or to act on it. Between two observations nothing is held: a manager of ten thousand processes has no file open for
+//! any of them.
 
 use std::ops::{Deref, DerefMut, Range};
 use std::time::Duration;

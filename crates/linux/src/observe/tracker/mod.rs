@@ -1,10 +1,12 @@
 //! Trackers: which base pages of a process are mapped, which were accessed, and what page size maps them.
 //!
-//! Four, from best to least: [`TrackerKind::Module`] asks the kernel module; [`TrackerKind::Bpf`] reads the page tables themselves and sees every Accessed
-//! bit; [`TrackerKind::PageIdle`] asks the kernel's idle page tracking about each physical page;
-//! [`TrackerKind::Mapped`] knows only what is mapped. A tracker reads and never clears Accessed bits, except
-//! that a scan by the module reads and clears in one pass, and one by idle page tracking marks pages idle
-//! ([`Tracker::clears_itself`]). To peek clears nothing with any of them ([`Tracker::peek`]).
+//! There are four, from best to least. [`TrackerKind::Module`] asks the kernel module. [`TrackerKind::Bpf`] reads the
+//! page tables themselves and sees every Accessed bit. [`TrackerKind::PageIdle`] asks the kernel's idle page tracking
+//! about each physical page. [`TrackerKind::Mapped`] knows only what is mapped.
+//!
+//! A tracker reads Accessed bits and does not clear them, with two exceptions ([`Tracker::clears_itself`]): a scan by the
+//! module reads and clears in one pass, and one by idle page tracking marks pages idle. [`Tracker::peek`] clears nothing
+//! with any of them.
 //!
 //! A base page counts as mapped when it has a physical page of the process's own. The kernel's shared page
 //! of zeros, which a read of untouched memory maps, holds nothing of the process's and does not count. Nor
