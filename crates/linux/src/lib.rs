@@ -18,6 +18,7 @@ pub mod observe;
 pub mod physical;
 pub mod process;
 pub mod settings;
+pub mod touches;
 
 pub use error::Error;
 pub use host::{Host, HostOptions};

@@ -3,10 +3,15 @@
 
 pub mod calibration;
 pub mod estimate;
+pub mod look;
 pub mod prediction;
+mod rounds;
+pub mod sampling;
 pub mod touches;
 
 pub use calibration::{Calibration, Point, Touching, Validity};
 pub use estimate::Estimate;
+pub use look::{Look, Reading};
 pub use prediction::{CurvePoint, MappingWorth, Worth, predict};
+pub use sampling::{Batch, Sampling};
 pub use touches::{HugeTouches, MappingTouches, RegionTouches, Touches};
