@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use mega_core::worth::Touches;
 use mega_core::{
     Action, Machine, Observation, Outcome, ProcessId, ProcessObservation, Region,
     RegionObservation, RegionRef, Span,
@@ -21,6 +22,7 @@ use crate::process::not_eligible::NotEligible;
 use crate::process::sharing::{SharedRange, Sharing};
 use crate::process::statm;
 use crate::process::target::{Held, Target};
+use crate::touches::{self, Effort};
 use crate::{Error, Host};
 
 /// How a [`LinuxMachine`] treats its targets.
@@ -318,6 +320,19 @@ impl LinuxMachine {
         let done = work(&self.host, &mut held);
         self.targets.insert(process, held.release());
         Ok(done)
+    }
+
+    /// Measures how often a process touches pages. It takes as long as the effort allows, with the process held.
+    ///
+    /// # Errors
+    /// [`Error::Missing`] where the tracker cannot read single pages' Accessed bits, or nothing may be written;
+    /// [`Error::Gone`], [`Error::NotPermitted`], [`Error::Io`].
+    pub fn measure_touches(
+        &mut self,
+        process: ProcessId,
+        effort: Effort,
+    ) -> Result<Touches, Error> {
+        self.with_held(process, |host, held| touches::measure(host, held, effort))?
     }
 
     /// Looks at regions without clearing anything: what was accessed is still there for the next observation.

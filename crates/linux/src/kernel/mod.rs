@@ -245,6 +245,16 @@ pub trait Kernel: Send + Sync {
     /// CPU time this process has used (`CLOCK_PROCESS_CPUTIME_ID`).
     fn cpu_time(&self) -> Duration;
 
+    /// CPU time that a process has used, all its threads together. What a thread used since its last scheduler tick may be
+    /// missing, 10 ms at most.
+    ///
+    /// # Errors
+    /// As `clock_gettime`: `EINVAL` when it is gone.
+    fn cpu_time_of(&self, pid: u32) -> io::Result<Duration>;
+
+    /// Waits, and a few microseconds at most longer where the CPU is free.
+    fn sleep(&self, time: Duration);
+
     /// Asks mega.ko, whose `device` is `/dev/mega` opened by [`Kernel::open`].
     ///
     /// # Errors

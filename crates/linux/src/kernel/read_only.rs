@@ -107,6 +107,14 @@ impl<K: Kernel> Kernel for ReadOnly<K> {
         self.0.cpu_time()
     }
 
+    fn cpu_time_of(&self, pid: u32) -> io::Result<Duration> {
+        self.0.cpu_time_of(pid)
+    }
+
+    fn sleep(&self, time: Duration) {
+        self.0.sleep(time);
+    }
+
     fn ask_module(&self, device: &FileHandle, request: ModuleRequest<'_>) -> io::Result<()> {
         match request.writes() {
             true => Err(Refused::error()),

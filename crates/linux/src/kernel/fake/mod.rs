@@ -265,6 +265,19 @@ impl Kernel for FakeKernel {
     fn cpu_time(&self) -> Duration {
         self.state().now
     }
+
+    fn cpu_time_of(&self, pid: u32) -> io::Result<Duration> {
+        let state = self.state();
+        match state.processes.contains_key(&pid) {
+            true => Ok(state.now),
+            false => Err(errno(libc::EINVAL)),
+        }
+    }
+
+    fn sleep(&self, time: Duration) {
+        self.state().now += time;
+    }
+
     fn ask_module(&self, _device: &FileHandle, request: ModuleRequest<'_>) -> io::Result<()> {
         let mut state = self.state();
         let mut module = state.module.take().ok_or_else(|| errno(libc::ENODEV))?;

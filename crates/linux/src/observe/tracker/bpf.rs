@@ -9,7 +9,7 @@ use mega_core::RegionObservation;
 use super::finish::finish;
 use super::self_check::{self, Geometry};
 use super::whole::whole_regions;
-use super::{Target, TrackError, Tracker, TrackerKind, Unavailable};
+use super::{Bits, Target, TrackError, Tracker, TrackerKind, Unavailable};
 use crate::bpf::LoadError;
 use crate::kernel::Kernel;
 use crate::observe::bpf::{Identity, MAX_RANGES, Program, Run, RunError, Status, Thread};
@@ -74,17 +74,47 @@ impl BpfTracker {
         self.geometry.levels
     }
 
+    /// Walks the whole regions in `ranges`. Leaves in `bits` what it found, and when it ended.
+    fn walk_all(
+        &mut self,
+        target: &Target<'_>,
+        ranges: &[Range<u64>],
+        count_lines: bool,
+        bits: &mut Bits,
+    ) -> Result<(), TrackError> {
+        bits.regions.clear();
+        self.cost = ScanCost::default();
+        let pid = target.process.pid;
+        let (thread, identity) = self.thread_with_memory(pid)?;
+        let mut walk = Walk {
+            pid,
+            thread: &thread,
+            identity,
+            count_lines,
+            bits,
+        };
+        let whole: Vec<Range<u64>> = whole_regions(ranges, self.geometry.user_end()).collect();
+        whole
+            .chunks(MAX_RANGES)
+            .try_for_each(|chunk| self.walk(&mut walk, chunk.to_vec()))
+    }
+
     /// Walks all of `ranges`, at most [`MAX_RANGES`] of whole regions, in as many runs as it takes.
     fn walk(&mut self, walk: &mut Walk<'_>, mut ranges: Vec<Range<u64>>) -> Result<(), TrackError> {
         while !ranges.is_empty() {
             let mut request = self.geometry.request();
             request.ranges = ranges;
+            request.count_lines = walk.count_lines;
             let mut run = self.run(walk, &request)?;
             if run.invalid > 0 && self.memory_has_grown() {
                 request.memory_end = self.geometry.memory_end;
                 run = self.run(walk, &request)?;
             }
-            walk.out.extend(&run.regions);
+            walk.bits.at = Some(run.at);
+            walk.bits.regions.extend(&run.regions);
+            if walk.count_lines {
+                walk.bits.lines.extend(&run.lines);
+            }
             ranges = rest(request.ranges, &run);
         }
         Ok(())
@@ -173,21 +203,24 @@ impl Tracker for BpfTracker {
         ranges: &[Range<u64>],
         out: &mut Vec<RegionObservation>,
     ) -> Result<(), TrackError> {
-        out.clear();
-        self.cost = ScanCost::default();
-        let pid = target.process.pid;
-        let (thread, identity) = self.thread_with_memory(pid)?;
-        let mut walk = Walk {
-            pid,
-            thread: &thread,
-            identity,
-            out,
+        let mut bits = Bits {
+            regions: std::mem::take(out),
+            ..Bits::default()
         };
-        let whole: Vec<Range<u64>> = whole_regions(ranges, self.geometry.user_end()).collect();
-        let result = whole
-            .chunks(MAX_RANGES)
-            .try_for_each(|chunk| self.walk(&mut walk, chunk.to_vec()));
+        let result = self.walk_all(target, ranges, false, &mut bits);
+        *out = bits.regions;
         finish(target, result, out)
+    }
+
+    fn read_bits(
+        &mut self,
+        target: &Target<'_>,
+        ranges: &[Range<u64>],
+    ) -> Result<Option<Bits>, TrackError> {
+        let mut bits = Bits::default();
+        let result = self.walk_all(target, ranges, true, &mut bits);
+        finish(target, result, &mut bits.regions)?;
+        Ok(Some(bits))
     }
 }
 
@@ -197,7 +230,8 @@ struct Walk<'a> {
     thread: &'a Thread,
     /// The memory map that every run must find.
     identity: Identity,
-    out: &'a mut Vec<RegionObservation>,
+    count_lines: bool,
+    bits: &'a mut Bits,
 }
 
 fn failed(pid: u32, error: RunError) -> TrackError {

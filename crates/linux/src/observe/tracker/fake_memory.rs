@@ -175,4 +175,10 @@ impl Kernel for FakeMemory {
     fn cpu_time(&self) -> Duration {
         Duration::ZERO
     }
+
+    fn cpu_time_of(&self, _: u32) -> io::Result<Duration> {
+        Ok(Duration::ZERO)
+    }
+
+    fn sleep(&self, _: Duration) {}
 }

@@ -21,7 +21,7 @@ mod known_memory;
 mod mapped;
 mod module;
 mod open;
-mod own_memory;
+pub(crate) mod own_memory;
 mod page_idle;
 pub(crate) mod pagemap;
 mod self_check;
@@ -31,6 +31,7 @@ mod zero_page;
 use std::fmt;
 use std::ops::Range;
 use std::str::FromStr;
+use std::time::Duration;
 
 use mega_core::{ProcessId, RegionObservation};
 use serde::{Deserialize, Serialize};
@@ -139,6 +140,18 @@ impl Target<'_> {
     }
 }
 
+/// What [`Tracker::read_bits`] read.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Bits {
+    /// When it was done, on `CLOCK_MONOTONIC`. `None` where only the caller's clock can tell.
+    pub at: Option<Duration>,
+    /// The regions with at least one base page mapped, in address order.
+    pub regions: Vec<RegionObservation>,
+    /// For each of them the cache lines of eight page table entries of which one at least is accessed. Empty where they are
+    /// not counted.
+    pub lines: Vec<u16>,
+}
+
 /// Looks at processes.
 pub trait Tracker: Send {
     /// Which one it is.
@@ -172,6 +185,20 @@ pub trait Tracker: Send {
         out: &mut Vec<RegionObservation>,
     ) -> Result<(), TrackError> {
         self.scan(target, ranges, out)
+    }
+
+    /// Reads the Accessed bits of whole regions as [`Tracker::peek`] does, for the touch meter, which wants to know when
+    /// that was and how many cache lines of a page table hold one. `None` where this tracker cannot read single pages' bits
+    /// without changing them.
+    ///
+    /// # Errors
+    /// As [`Tracker::scan`].
+    fn read_bits(
+        &mut self,
+        _target: &Target<'_>,
+        _ranges: &[Range<u64>],
+    ) -> Result<Option<Bits>, TrackError> {
+        Ok(None)
     }
 
     /// Whether a scan also starts the next interval. The module clears as it reads, idle page tracking marks
