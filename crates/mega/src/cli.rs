@@ -58,7 +58,7 @@ Another program, mega-lab, takes the arguments; `--help` shows them. Exit codes:
 
 /// Manages the huge pages of programs: huge pages where they pay, fast page faults, no bloat
 #[derive(Debug, Parser)]
-#[command(version, after_help = EXIT_CODES, max_term_width = 100)]
+#[command(version = env!("MEGA_VERSION"), after_help = EXIT_CODES, max_term_width = 100)]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,
