@@ -139,9 +139,7 @@ impl Sample {
     }
 
     fn compaction(&self, families: &mut Families<'_>) -> fmt::Result {
-        let Some(done) = self.compaction else {
-            return Ok(());
-        };
+        let done = self.compaction;
         families.counter(
             "compaction_blocks",
             "Blocks that the daemon tried to empty ahead of promotions, by what came of it.",
@@ -317,6 +315,12 @@ impl Sample {
             self.each(|selection| selection.totals.inspected),
         )?;
         families.counter(
+            "zero_filled",
+            "Bytes of the zero-filled base pages that the daemon counted.",
+            Some(Unit::Bytes),
+            self.each(|selection| selection.totals.bytes_zero_filled),
+        )?;
+        families.counter(
             "copied",
             "Bytes that promotions copied.",
             Some(Unit::Bytes),
@@ -366,12 +370,6 @@ impl Sample {
             "The part of it that was accessed in the last interval; a huge page counts whole. Missing where it is not known.",
             Some(Unit::Bytes),
             self.each_cgroup(|cgroup| cgroup.observed.accessed),
-        )?;
-        families.gauge(
-            "bloat",
-            "Zero-filled base pages in huge pages, as far as they were counted. Missing where none were.",
-            Some(Unit::Bytes),
-            self.each_cgroup(|cgroup| cgroup.observed.bloat),
         )
     }
 

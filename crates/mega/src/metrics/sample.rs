@@ -30,7 +30,8 @@ pub(super) struct Sample {
     pub(super) failed: bool,
     /// As it is now. `None` where it cannot be read.
     pub(super) memory: Option<MemoryObservation>,
-    pub(super) compaction: Option<CompactionReport>,
+    /// Nothing without the kernel module.
+    pub(super) compaction: CompactionReport,
     pub(super) selections: Vec<Selection>,
     pub(super) cgroups: Vec<Cgroup>,
 }
@@ -79,7 +80,7 @@ impl Sample {
             dry_run: snapshot.host.is_dry_run(),
             failed: snapshot.last_error.is_some(),
             memory: observe::memory::observe(kernel).ok(),
-            compaction: snapshot.compaction,
+            compaction: snapshot.compaction.unwrap_or_default(),
             selections,
             cgroups,
         }

@@ -100,7 +100,7 @@ impl Daemon {
             }
         });
         let daemon = Daemon { child, log };
-        daemon.logs("managing 1 selections");
+        daemon.logs("managing ");
         daemon
     }
 

@@ -44,7 +44,6 @@ fn cgroup(selection: usize, name: &str) -> Cgroup {
             mapped: 8 << 20,
             huge: 6 << 20,
             accessed: None,
-            bloat: Some(0),
             ..Observed::default()
         },
     }
@@ -71,12 +70,12 @@ fn sample(selections: Vec<Selection>, cgroups: Vec<Cgroup>) -> Sample {
                 contiguity: 3 << 30,
             }],
         }),
-        compaction: Some(CompactionReport {
+        compaction: CompactionReport {
             tried: 5,
             emptied: 3,
             pages_migrated: 70,
             pages_failed: 1,
-        }),
+        },
         selections,
         cgroups,
     }
@@ -116,7 +115,6 @@ fn each_value_is_where_it_belongs() {
         "mega_copied_bytes_total{selection=\"redis\"} 4096",
         "mega_huge_bytes{selection=\"redis\",cgroup=\"/redis\"} 6291456",
         "mega_processes{selection=\"redis\",cgroup=\"other\"} 2",
-        "mega_bloat_bytes{selection=\"redis\",cgroup=\"/redis\"} 0",
         "# UNIT mega_huge_bytes bytes",
     ] {
         assert!(
@@ -133,7 +131,6 @@ fn each_value_is_where_it_belongs() {
 fn nothing_managed_is_a_text_all_the_same() {
     let mut nothing = sample(Vec::new(), Vec::new());
     nothing.memory = None;
-    nothing.compaction = None;
     nothing.resident = None;
     let text = text(nothing);
     assert!(text.contains("mega_build_info"), "{text}");
