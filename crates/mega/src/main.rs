@@ -9,6 +9,7 @@ mod control;
 mod exit;
 mod manager;
 mod membership;
+mod metrics;
 mod output;
 mod refusals;
 mod report;

@@ -255,6 +255,7 @@ impl Manager {
             host: Arc::clone(&self.host),
             own: self.own,
             started: self.started,
+            made: self.host.kernel().now(),
             mode: self.mode.clone(),
             fault: self.fault,
             groups: self.groups.iter().map(Group::snapshot).collect(),
@@ -380,6 +381,7 @@ impl Group {
             totals: self.engine.totals().clone(),
             latest: self.latest.clone(),
             refused: self.refusals.report(),
+            refused_count: self.refusals.count(),
             not_eligible: self
                 .machine
                 .inner

@@ -26,6 +26,8 @@ pub(crate) struct Snapshot {
     pub(crate) own: ProcessId,
     /// When that process started, by the kernel's clock.
     pub(crate) started: Duration,
+    /// When the snapshot was made, by the same clock.
+    pub(crate) made: Duration,
     pub(crate) mode: Mode,
     pub(crate) fault: Fault,
     pub(crate) groups: Vec<GroupSnapshot>,
@@ -50,8 +52,10 @@ pub(crate) struct GroupSnapshot {
     pub(crate) totals: Totals,
     /// The latest step; `None` before the first one.
     pub(crate) latest: Option<Arc<StepReport>>,
-    /// Processes that the latest step could not observe.
+    /// Processes that the latest step could not observe; at most 100.
     pub(crate) refused: Vec<RefusedReport>,
+    /// How many these are in all.
+    pub(crate) refused_count: u64,
     /// Of the processes with memory that huge pages cannot map: how many bytes, by reason.
     pub(crate) not_eligible: BTreeMap<ProcessId, BTreeMap<String, u64>>,
     /// The longest time that mega held a process's mmap lock in one go, since the start.

@@ -28,11 +28,15 @@ impl Published {
         Published(Arc::new(Mutex::new(Arc::new(snapshot))))
     }
 
-    /// The status of the manager.
+    /// The latest snapshot.
+    pub(crate) fn latest(&self) -> Arc<Snapshot> {
+        // A snapshot is replaced as a whole, so a poisoned lock holds a good one.
+        Arc::clone(&self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// The status of the manager. Making it does not hold the lock.
     pub(crate) fn status(&self) -> ManagerStatus {
-        // A snapshot is replaced as a whole, so a poisoned lock holds a good one. Making the status does not hold the lock.
-        let latest = Arc::clone(&self.0.lock().unwrap_or_else(PoisonError::into_inner));
-        latest.status()
+        self.latest().status()
     }
 
     fn set(&self, snapshot: Snapshot) {

@@ -26,6 +26,7 @@ use crate::action::{Action, ActionKind, Cause, Outcome};
 use crate::failures::{FailureMemory, Why};
 use crate::machine::Machine;
 use crate::observation::{Observation, ProcessObservation, RegionObservation, RegionRef};
+use crate::page::BASE_PAGE_SIZE;
 use crate::promotion::Policy;
 use crate::sorted;
 
@@ -217,8 +218,10 @@ impl Engine {
             if let Some(region) = observation.region_mut(target)
                 && let Some(zero_filled) = machine.count_zero_filled(target)
             {
-                region.zero_filled = Some(zero_filled.min(region.mapped));
+                let zero_filled = zero_filled.min(region.mapped);
+                region.zero_filled = Some(zero_filled);
                 done.inspected += 1;
+                done.bytes_zero_filled += u64::from(zero_filled) * BASE_PAGE_SIZE;
             }
             count += 1;
             spent = machine

@@ -12,7 +12,7 @@ use toml::Spanned;
 use toml::de::DeValue;
 
 use super::reader::{self, ConfigError, Source, TableReader};
-use super::{Config, Select, Settings};
+use super::{Config, Metrics, Select, Settings};
 use crate::selection::Selection;
 use crate::value;
 
@@ -40,6 +40,7 @@ struct Written {
 struct Draft {
     tracker: Option<Option<TrackerKind>>,
     fault: Option<FaultMode>,
+    metrics: Metrics,
     defaults: Overrides,
     selects: Vec<Written>,
 }
@@ -104,6 +105,11 @@ impl Draft {
             self.tracker = Some(tracker);
         }
         replace(&mut self.fault, root.optional("fault", fault)?);
+        if let Some(metrics) = root.raw("metrics") {
+            let mut reader = table(source, "metrics", metrics)?;
+            self.metrics.read(&mut reader)?;
+            reader.finish()?;
+        }
         if let Some(defaults) = root.raw("defaults") {
             let mut reader = table(source, "defaults", defaults)?;
             self.defaults.read(&mut reader)?;
@@ -151,6 +157,7 @@ impl Draft {
             tracker: self.tracker.flatten(),
             // mega does not change unasked what concerns every program of the machine.
             fault: self.fault.unwrap_or(FaultMode::Inherit),
+            metrics: self.metrics,
             selects: selects.collect::<Result<_, _>>()?,
         })
     }

@@ -1,6 +1,7 @@
 //! The daemon's configuration: what it says, after the file and its drop-ins were read and checked.
 
 mod load;
+mod metrics;
 mod reader;
 
 use std::time::Duration;
@@ -13,6 +14,7 @@ use mega_linux::settings::fault::FaultMode;
 use crate::selection::Selection;
 
 pub(crate) use load::load;
+pub(crate) use metrics::Metrics;
 
 /// How processes are managed.
 #[derive(Clone, Debug, PartialEq)]
@@ -59,6 +61,8 @@ pub(crate) struct Config {
     pub(crate) tracker: Option<TrackerKind>,
     /// What page faults take while the daemon runs.
     pub(crate) fault: FaultMode,
+    /// How metrics are served.
+    pub(crate) metrics: Metrics,
     /// The selections. A process belongs to the first that takes it. There is at least one.
     pub(crate) selects: Vec<Select>,
 }

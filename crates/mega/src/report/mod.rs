@@ -278,14 +278,7 @@ mod tests {
 
     #[test]
     fn causes_are_named_as_the_core_serializes_them() {
-        for cause in [
-            Cause::NoMemory,
-            Cause::Busy,
-            Cause::Gone,
-            Cause::NotEligible,
-            Cause::NotHuge,
-            Cause::NotPermitted,
-        ] {
+        for cause in Cause::ALL {
             assert_eq!(
                 serde_json::to_value(cause).expect("a string"),
                 cause_name(cause)

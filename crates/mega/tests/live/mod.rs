@@ -5,6 +5,8 @@
 // Each test binary uses its own part of this module.
 #![allow(dead_code)]
 
+pub(crate) mod daemon;
+
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
