@@ -16,7 +16,9 @@ pub mod module;
 pub mod observe;
 pub mod physical;
 pub mod process;
+pub mod profile;
 pub mod settings;
+pub mod state_dir;
 
 pub use error::Error;
 pub use host::{Host, HostOptions};
