@@ -12,9 +12,12 @@ use crate::page::{PAGES_PER_REGION, Region};
 /// Regions that are remembered of one program: 128 GiB. What lies beyond is not learnt from.
 const MOST_REGIONS: usize = 1 << 16;
 
-/// Huge regions of a class that are looked into for zeros, of those whose touches are known and of the others: 64 MiB
+/// Huge regions of a class that are looked into for zeros, of those whose touches are known and of the others: 32 MiB
 /// each are read.
-const LOOKED_INTO: usize = 32;
+const LOOKED_INTO: usize = 16;
+
+/// How long a program has to fill a region before it is looked into.
+const TO_FILL: Duration = Duration::from_secs(1);
 
 /// One mapping, and what was seen of its regions.
 #[derive(Clone, Debug)]
@@ -99,12 +102,15 @@ impl Learner {
         known.base_pages = Some(seen.mapped);
     }
 
-    /// Which huge regions to look into for zeros: spread over each class, some whose touches are known to be all and some
+    /// Which huge regions to look into for zeros, of those that the program came to a while ago: spread over each class, some whose touches are known to be all and some
     /// whose are not, at most [`LOOKED_INTO`] of each in all.
     #[must_use]
     pub fn to_look_into(&self) -> Vec<Region> {
         let mut wanted: BTreeMap<(MappingClass, bool), (usize, Vec<Region>)> = BTreeMap::new();
-        for (&region, seen) in self.regions.iter().filter(|(_, seen)| seen.huge) {
+        for (&region, seen) in self.regions.iter() {
+            if !seen.huge || self.latest.saturating_sub(seen.touched) < TO_FILL {
+                continue;
+            }
             let full = match seen.known {
                 None => false,
                 Some(PAGES_PER_REGION) => true,

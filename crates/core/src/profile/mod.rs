@@ -4,6 +4,7 @@
 //! [`Profile`] learns from that summary, and decides for each class of mappings whether huge pages from the start are
 //! right ([`Verdict`]). Where they turn out as waste it goes back to base pages for a while.
 
+mod ahead;
 mod class;
 mod key;
 mod learner;
@@ -12,6 +13,7 @@ mod summary;
 #[cfg(test)]
 mod tests;
 
+pub use ahead::{Ahead, Plan};
 pub use class::{MappingClass, MappingKind};
 pub use key::{Key, arguments_shape};
 pub use learner::{Learner, MappingLook};

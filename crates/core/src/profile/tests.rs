@@ -77,9 +77,13 @@ impl Program {
         }
         look(end.len(), &end);
         look(end.len() + 1, &end);
-        if promoted {
-            look(end.len() + 2, &at_end(true));
-        }
+        let later = at_end(huge_from_the_start || promoted);
+        let mapping = MappingLook {
+            class: MEMORY,
+            range: 0..1 << 30,
+            regions: &later,
+        };
+        learner.look(Duration::from_secs(3600), &[mapping]);
         for inside in learner.to_look_into() {
             let index = usize::try_from(inside.start() / HUGE_PAGE_SIZE).unwrap();
             let zeros = PAGES_PER_REGION - self.touched[index] + self.zeros;
