@@ -19,6 +19,7 @@ pub mod page;
 mod parameters;
 mod per_kind;
 pub mod process;
+pub mod profile;
 pub mod promotion;
 mod sorted;
 pub mod worth;

@@ -17,7 +17,9 @@ pub mod module;
 pub mod observe;
 pub mod physical;
 pub mod process;
+pub mod profile;
 pub mod settings;
+pub mod state_dir;
 pub mod touches;
 
 pub use error::Error;

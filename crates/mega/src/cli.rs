@@ -53,6 +53,12 @@ Exit codes: 0 it gave the memory back, 1 some of it is in use, 2 wrong usage, 3 
 Example:
   mega hz shrink 0x138000000";
 
+const PROFILES_EXAMPLE: &str = "\
+Exit codes: 0 done, 1 failed or no such profile, 2 wrong usage.
+
+Example:
+  mega profiles show redis-server";
+
 const OF_THE_LAB: &str = "\
 Another program, mega-lab, takes the arguments; `--help` shows them. Exit codes: those of mega-lab; 3 when it is not installed.";
 
@@ -103,6 +109,9 @@ pub(crate) enum Command {
     Doctor(Doctor),
     /// List the policies and their parameters with defaults
     Policies(Policies),
+    /// List, show and forget what mega remembers of programs: which of their memory gets huge pages from the start
+    #[command(after_help = PROFILES_EXAMPLE)]
+    Profiles(Profiles),
     /// Compare one memory-hungry program with base pages, with THP always and under mega
     #[command(disable_help_flag = true, after_help = OF_THE_LAB)]
     Demo(PassedOn),
@@ -386,6 +395,65 @@ pub(crate) struct Doctor {
 /// `mega policies`
 #[derive(Debug, Args)]
 pub(crate) struct Policies {
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// `mega profiles`
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub(crate) struct Profiles {
+    #[command(subcommand)]
+    pub(crate) command: Option<ProfilesCommand>,
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// What to do with profiles. Without a command they are listed.
+#[derive(Debug, Subcommand)]
+pub(crate) enum ProfilesCommand {
+    /// List all profiles
+    List(ListProfiles),
+    /// Show one profile
+    Show(ShowProfile),
+    /// Forget profiles
+    Forget(ForgetProfiles),
+}
+
+/// `mega profiles list`
+#[derive(Debug, Args)]
+pub(crate) struct ListProfiles {
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// `mega profiles show`
+#[derive(Debug, Args)]
+pub(crate) struct ShowProfile {
+    /// The name of the profile, or how it begins
+    #[arg(value_name = "NAME")]
+    pub(crate) name: String,
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// `mega profiles forget`
+#[derive(Debug, Args)]
+pub(crate) struct ForgetProfiles {
+    /// The names of the profiles, or how they begin
+    #[arg(
+        value_name = "NAME",
+        required_unless_present = "all",
+        conflicts_with = "all"
+    )]
+    pub(crate) names: Vec<String>,
+    /// Forget all profiles
+    #[arg(long)]
+    pub(crate) all: bool,
     /// Print one JSON object
     #[arg(long)]
     pub(crate) json: bool,

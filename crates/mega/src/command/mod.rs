@@ -9,6 +9,7 @@ mod generate;
 mod hz;
 mod lab;
 mod policies;
+mod profiles;
 mod run;
 mod scan;
 mod status;
@@ -32,6 +33,7 @@ pub(crate) fn dispatch(command: Command) -> Result<ExitCode, Failure> {
         Command::Hz(args) => hz::run(&args),
         Command::Doctor(args) => doctor::run(&args),
         Command::Policies(args) => policies::run(&args),
+        Command::Profiles(args) => profiles::run(&args),
         Command::Demo(args) => lab::demo(&args),
         Command::Lab(args) => lab::lab(&args),
         Command::Workload(args) => lab::workload(&args),
