@@ -4,7 +4,7 @@ RELEASE := $(or $(CARGO_TARGET_DIR),target)/release
 MEGA := $(RELEASE)/mega
 
 .DEFAULT_GOAL := build
-.PHONY: help tools build demo lab-programs test test-user test-vm test-kernel test-giant kernel kernel-deb check bench experiments install clean
+.PHONY: help tools build demo lab-programs test test-user test-vm test-kernel test-giant kernel kernel-deb pictures check bench experiments install clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -45,6 +45,9 @@ kernel: ## the kernel with transparent 1 GiB pages (kernel/linux-6.12), for the 
 kernel-deb: ## Debian packages of that kernel (CONFIG=FILE: another configuration than Debian's cloud kernel's)
 	@kernel/vm/deps
 	@kernel/vm/trident-packages $(if $(CONFIG),--config $(CONFIG))
+
+pictures: ## draw the pictures of mega top in docs/pictures, and the screens that its tests expect, anew
+	MEGA_BLESS=1 $(CARGO) test --locked -p mega --bin mega top::draw
 
 check: tools ## formatting, lints and documentation
 	$(CARGO) fmt --all --check

@@ -2,6 +2,7 @@
 //! the modules.
 
 mod cli;
+mod closeup;
 mod command;
 mod config;
 mod contiguity;
@@ -10,13 +11,16 @@ mod exit;
 mod manager;
 mod membership;
 mod output;
+mod processes;
 mod refusals;
 mod report;
 mod selection;
 mod signals;
 mod snapshot;
 mod supervise;
+mod top;
 mod value;
+mod watch;
 mod worker;
 
 use std::process::ExitCode;

@@ -1,5 +1,6 @@
 //! Processes: which there are, what is known about them, who manages them, and how one is held while it is worked on.
 
+pub mod anatomy;
 pub mod claim;
 pub mod eligible;
 mod facts;

@@ -70,7 +70,7 @@ pub(super) fn run(args: &Daemon) -> Result<ExitCode, Failure> {
     let mut manager = Manager::new(host, mode, fault, started, tell)?;
     manager.manage_configured(config.clone())?;
     let worker = Worker::start(manager, patience(), || notify(&[NotifyState::Watchdog]))?;
-    let server = match Server::start(&run_dir, worker.published()) {
+    let server = match Server::start(&run_dir, worker.published(), config.status_group) {
         Ok(server) => server,
         Err(failure) => {
             // The manager puts back what it changed globally.
@@ -135,6 +135,9 @@ fn reload(args: &Daemon, worker: &Worker, old: Config) -> Config {
             info!("reloaded: managing {} selections", new.selects.len());
             if new.tracker != old.tracker {
                 warn!("another tracker is used after a restart only");
+            }
+            if new.status_group != old.status_group {
+                warn!("another group may ask after a restart only");
             }
             new
         }

@@ -12,6 +12,7 @@ mod policies;
 mod run;
 mod scan;
 mod status;
+mod top;
 
 use std::process::ExitCode;
 
@@ -24,6 +25,7 @@ pub(crate) fn dispatch(command: Command) -> Result<ExitCode, Failure> {
         Command::Run(args) => run::run(&args),
         Command::Daemon(args) => daemon::run(&args),
         Command::Status(args) => status::run(&args),
+        Command::Top(args) => top::run(&args),
         Command::Scan(args) => scan::run(&args),
         Command::Promote(args) => act::promote(&args),
         Command::Demote(args) => act::demote(&args),

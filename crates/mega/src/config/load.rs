@@ -40,6 +40,7 @@ struct Written {
 struct Draft {
     tracker: Option<Option<TrackerKind>>,
     fault: Option<FaultMode>,
+    status_group: Option<u32>,
     defaults: Overrides,
     selects: Vec<Written>,
 }
@@ -104,6 +105,10 @@ impl Draft {
             self.tracker = Some(tracker);
         }
         replace(&mut self.fault, root.optional("fault", fault)?);
+        replace(
+            &mut self.status_group,
+            root.optional("status_group", group)?,
+        );
         if let Some(defaults) = root.raw("defaults") {
             let mut reader = table(source, "defaults", defaults)?;
             self.defaults.read(&mut reader)?;
@@ -151,6 +156,7 @@ impl Draft {
             tracker: self.tracker.flatten(),
             // mega does not change unasked what concerns every program of the machine.
             fault: self.fault.unwrap_or(FaultMode::Inherit),
+            status_group: self.status_group,
             selects: selects.collect::<Result<_, _>>()?,
         })
     }
@@ -368,10 +374,7 @@ fn pattern(value: &DeValue<'_>) -> Result<Pattern, String> {
 }
 
 fn user(value: &DeValue<'_>) -> Result<u32, String> {
-    let name = match value {
-        DeValue::Integer(number) => number.as_str(),
-        _ => reader::string(value)?,
-    };
+    let name = name_or_number(value)?;
     if let Ok(uid) = name.parse() {
         return Ok(uid);
     }
@@ -379,6 +382,27 @@ fn user(value: &DeValue<'_>) -> Result<u32, String> {
         Ok(Some(user)) => Ok(user.uid.as_raw()),
         Ok(None) => Err(format!("there is no user '{name}'")),
         Err(error) => Err(format!("cannot look up user '{name}': {error}")),
+    }
+}
+
+fn group(value: &DeValue<'_>) -> Result<u32, String> {
+    let name = name_or_number(value)?;
+    if let Ok(gid) = name.parse() {
+        return Ok(gid);
+    }
+    match nix::unistd::Group::from_name(name) {
+        Ok(Some(group)) => Ok(group.gid.as_raw()),
+        Ok(None) => Err(format!(
+            "there is no group '{name}'; add it with `groupadd --system {name}`"
+        )),
+        Err(error) => Err(format!("cannot look up group '{name}': {error}")),
+    }
+}
+
+fn name_or_number<'v>(value: &'v DeValue<'_>) -> Result<&'v str, String> {
+    match value {
+        DeValue::Integer(number) => Ok(number.as_str()),
+        _ => reader::string(value),
     }
 }
 
