@@ -10,7 +10,7 @@ TO = $(DESTDIR)$(PREFIX)
 ETC = $(DESTDIR)/etc/mega
 
 .DEFAULT_GOAL := build
-.PHONY: help tools package-tools build demo lab-programs test test-user test-vm test-kernel test-giant test-packages test-reproducible kernel kernel-deb check bench experiments deb install install-mega install-lab clean
+.PHONY: help tools package-tools build demo lab-programs test test-user test-vm test-kernel test-giant test-packages test-reproducible kernel kernel-deb pictures check bench experiments deb install install-mega install-lab clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -54,6 +54,9 @@ kernel: ## the kernel with transparent 1 GiB pages (kernel/linux-6.12), for the 
 kernel-deb: ## Debian packages of that kernel (CONFIG=FILE: another configuration than Debian's cloud kernel's)
 	@kernel/vm/deps
 	@kernel/vm/trident-packages $(if $(CONFIG),--config $(CONFIG))
+
+pictures: ## draw the pictures of mega top in docs/pictures, and the screens that its tests expect, anew
+	MEGA_BLESS=1 $(CARGO) test --locked -p mega --bin mega top::draw
 
 check: tools ## formatting, lints and documentation
 	$(CARGO) fmt --all --check

@@ -10,6 +10,7 @@ use mega_core::policy::DEFAULT_POLICY;
 use mega_linux::TrackerKind;
 use mega_linux::settings::fault::FaultMode;
 
+use crate::processes::Column;
 use crate::value;
 
 const EXIT_CODES: &str =
@@ -27,6 +28,13 @@ Exit codes: 0 done, 1 failed, 2 wrong usage, 3 a kernel feature or a privilege i
 
 Example:
   mega scan $(pidof redis-server) --window 10s --bloat";
+
+const TOP_EXAMPLE: &str = "\
+Exit codes: 0 done, 1 failed, 2 wrong usage, 3 a kernel feature or a privilege is missing.
+
+Example:
+  mega top
+  mega top mega-top-20261124T140509Z.json";
 
 const RANGE_EXAMPLE: &str = "\
 Exit codes: 0 every region is as you want it, 1 some are not, 2 wrong usage, 3 a kernel feature or a privilege is missing.
@@ -79,11 +87,14 @@ pub(crate) enum Command {
     /// Manage the programs that the configuration selects, until you stop it
     #[command(after_help = EXIT_CODES)]
     Daemon(Daemon),
-    /// Show what the running daemon and every running `mega run` see and do
+    /// Show whether the running daemon and every running `mega run` are well, and what they see and do
     #[command(
         after_help = "Exit codes: 0 done, 1 no mega is running, 2 wrong usage, 3 a privilege is missing."
     )]
     Status(Status),
+    /// Watch the machine and its processes live, or open a snapshot of that
+    #[command(after_help = TOP_EXAMPLE)]
+    Top(Top),
     /// Look once at a process: what is mapped, accessed, huge and bloat, and what each policy would do
     #[command(after_help = SCAN_EXAMPLE)]
     Scan(Scan),
@@ -207,9 +218,41 @@ pub(crate) struct Daemon {
 /// `mega status`
 #[derive(Debug, Args)]
 pub(crate) struct Status {
-    /// Print one JSON object
+    /// List every process, and not only whether all is well
     #[arg(long)]
+    pub(crate) processes: bool,
+    /// Sort the processes by this column: the most first, names and pids ascending
+    #[arg(
+        long,
+        value_name = "COLUMN",
+        default_value = "resident",
+        value_enum,
+        requires = "processes"
+    )]
+    pub(crate) sort: Column,
+    /// List this many processes at most
+    #[arg(long, value_name = "N", requires = "processes")]
+    pub(crate) limit: Option<usize>,
+    /// Print one JSON object
+    #[arg(long, conflicts_with = "processes")]
     pub(crate) json: bool,
+}
+
+/// `mega top`
+#[derive(Debug, Args)]
+pub(crate) struct Top {
+    /// Open this snapshot, which `s` in `mega top` wrote
+    #[arg(value_name = "FILE", conflicts_with_all = ["observe", "interval", "tracker"])]
+    pub(crate) file: Option<PathBuf>,
+    /// Look by itself, and ask no manager. It changes nothing: what is accessed stays unknown [default: if no manager
+    /// runs]
+    #[arg(long)]
+    pub(crate) observe: bool,
+    /// Time between two samples
+    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = value::interval)]
+    pub(crate) interval: Duration,
+    #[command(flatten)]
+    pub(crate) tracker: TrackerArgs,
 }
 
 /// `mega scan`

@@ -2,6 +2,7 @@
 //! the modules.
 
 mod cli;
+mod closeup;
 mod command;
 mod config;
 mod contiguity;
@@ -11,13 +12,16 @@ mod manager;
 mod membership;
 mod metrics;
 mod output;
+mod processes;
 mod refusals;
 mod report;
 mod selection;
 mod signals;
 mod snapshot;
 mod supervise;
+mod top;
 mod value;
+mod watch;
 mod worker;
 
 use std::process::ExitCode;

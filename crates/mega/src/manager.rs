@@ -23,6 +23,7 @@ use crate::membership::{Membership, Scope};
 use crate::refusals::Refusals;
 use crate::report::Mode;
 use crate::snapshot::{self, Fault, GroupSnapshot, Snapshot};
+use crate::watch::Watch;
 
 /// Tells the user one line.
 pub(crate) type Teller = Box<dyn FnMut(&str) + Send>;
@@ -34,7 +35,8 @@ pub(crate) struct Manager {
     started: Duration,
     mode: Mode,
     membership: Membership,
-    claims: Claims,
+    /// `None` where it only looks, and beside other megas too.
+    claims: Option<Claims>,
     groups: Vec<Group>,
     fault: Fault,
     /// Keeps the global THP mode changed where the configuration says `fault = "base"`.
@@ -47,6 +49,8 @@ pub(crate) struct Manager {
     held_elsewhere: BTreeSet<ProcessId>,
     /// Why processes could not be listed just now, if they could not.
     last_error: Option<String>,
+    /// The processes that somebody looks closely at.
+    watch: Watch,
     tell: Teller,
 }
 
@@ -63,6 +67,32 @@ impl Manager {
         started: Duration,
         tell: Teller,
     ) -> Result<Self, Error> {
+        let claims = Claims::open(&RunDir::open()?)?;
+        Self::with_claims(host, mode, fault, started, tell, Some(claims))
+    }
+
+    /// Makes a manager that only looks, at processes that another mega manages too. `host` refuses every write.
+    ///
+    /// # Errors
+    /// As [`Manager::new`], but for the run directory, which it does not use.
+    pub(crate) fn observer(
+        host: Arc<Host>,
+        mode: Mode,
+        fault: Fault,
+        started: Duration,
+        tell: Teller,
+    ) -> Result<Self, Error> {
+        Self::with_claims(host, mode, fault, started, tell, None)
+    }
+
+    fn with_claims(
+        host: Arc<Host>,
+        mode: Mode,
+        fault: Fault,
+        started: Duration,
+        tell: Teller,
+        claims: Option<Claims>,
+    ) -> Result<Self, Error> {
         let own = process::stat(host.kernel().as_ref(), std::process::id())?.process();
         Ok(Manager {
             contiguity: Contiguity::open(&host),
@@ -72,12 +102,13 @@ impl Manager {
             started,
             mode,
             membership: Membership::new(Scope::Descendants),
-            claims: Claims::open(&RunDir::open()?)?,
+            claims,
             groups: Vec::new(),
             fault,
             fault_control: FaultControl::Nothing,
             held_elsewhere: BTreeSet::new(),
             last_error: None,
+            watch: Watch::default(),
             tell,
         })
     }
@@ -142,6 +173,10 @@ impl Manager {
         if mode == FaultMode::Base && matches!(self.fault_control, FaultControl::Global(_)) {
             return Ok(None);
         }
+        if mode == FaultMode::Inherit || self.host.is_dry_run() {
+            // Nothing is to be recorded, so no directory is needed for it.
+            return Ok(Some(FaultControl::Nothing));
+        }
         let run_dir = RunDir::open()?;
         FaultControl::prepare_for_all(self.host.kernel(), &run_dir, mode).map(Some)
     }
@@ -167,6 +202,10 @@ impl Manager {
         let now = self.host.kernel().now();
         if self.groups.iter().any(|group| group.due <= now) {
             self.find_targets();
+            let looked_at = self.watch.pids(now);
+            for group in &mut self.groups {
+                group.engine.look_closely_at(looked_at.clone());
+            }
             self.step_groups(now);
             self.keep_ahead();
         }
@@ -221,7 +260,7 @@ impl Manager {
         }
         for (group, wanted) in self.groups.iter_mut().zip(&wanted) {
             for process in wanted {
-                if let Err(error) = group.claim(&self.claims, *process)
+                if let Err(error) = group.claim(self.claims.as_ref(), *process)
                     && self.held_elsewhere.insert(*process)
                 {
                     (self.tell)(&error.to_string());
@@ -247,6 +286,11 @@ impl Manager {
         }
         self.last_error = error;
         members
+    }
+
+    /// Where those who look closely at processes say so.
+    pub(crate) fn watch(&self) -> Watch {
+        self.watch.clone()
     }
 
     /// What the manager has seen and done until now.
@@ -277,7 +321,8 @@ struct Group {
     settings: Arc<Settings>,
     engine: Engine,
     machine: OwnShare,
-    claims: BTreeMap<ProcessId, Claim>,
+    /// Its processes, each claimed unless the manager only looks.
+    claims: BTreeMap<ProcessId, Option<Claim>>,
     /// When its next step is due.
     due: Duration,
     /// Its latest step.
@@ -325,9 +370,9 @@ impl Group {
         self.settings = Arc::new(settings);
     }
 
-    fn claim(&mut self, claims: &Claims, process: ProcessId) -> Result<(), ClaimError> {
+    fn claim(&mut self, claims: Option<&Claims>, process: ProcessId) -> Result<(), ClaimError> {
         if let std::collections::btree_map::Entry::Vacant(place) = self.claims.entry(process) {
-            place.insert(claims.take(process)?);
+            place.insert(claims.map(|claims| claims.take(process)).transpose()?);
         }
         Ok(())
     }
@@ -388,9 +433,21 @@ impl Group {
                 .all_not_eligible()
                 .map(|(process, parts)| (process, bytes_by_reason(parts)))
                 .collect(),
+            left_alone: self.left_alone(),
             longest_hold: self.longest_hold,
             last_error: self.last_error.clone(),
         }
+    }
+
+    /// What huge pages cannot map of the processes that somebody looks closely at.
+    fn left_alone(&self) -> BTreeMap<ProcessId, Vec<NotEligible>> {
+        let closeups = self.latest.iter().flat_map(|latest| &latest.closeups);
+        closeups
+            .map(|seen| {
+                let parts = self.machine.inner.not_eligible(seen.process);
+                (seen.process, parts.to_vec())
+            })
+            .collect()
     }
 }
 

@@ -10,13 +10,19 @@ use std::time::Duration;
 
 use mega_core::ProcessId;
 use mega_core::engine::{StepReport, Totals};
+use mega_linux::kernel::Kernel;
+use mega_linux::physical::buddyinfo;
+use mega_linux::process::Stat;
+use mega_linux::process::anatomy::anatomy;
+use mega_linux::process::not_eligible::NotEligible;
 use mega_linux::settings::fault::{FaultMeans, FaultMode};
 use mega_linux::{Host, process};
 
+use crate::closeup;
 use crate::config::Settings;
 use crate::report::{
     Actions, CompactionReport, FaultReport, GroupStatus, ManagerStatus, Memory, Mode, Observed,
-    OwnCost, ProcessReport, RefusedReport,
+    OwnCost, ProcessDetail, ProcessReport, RefusedReport, TallyReport,
 };
 
 /// What a manager has seen and done.
@@ -58,6 +64,8 @@ pub(crate) struct GroupSnapshot {
     pub(crate) refused_count: u64,
     /// Of the processes with memory that huge pages cannot map: how many bytes, by reason.
     pub(crate) not_eligible: BTreeMap<ProcessId, BTreeMap<String, u64>>,
+    /// The same, where it is and why, of the processes that somebody looks closely at.
+    pub(crate) left_alone: BTreeMap<ProcessId, Vec<NotEligible>>,
     /// The longest time that mega held a process's mmap lock in one go, since the start.
     pub(crate) longest_hold: Duration,
     /// Why the latest step failed, if it did.
@@ -96,6 +104,7 @@ impl Snapshot {
                 resident: own.map_or(0, |stat| stat.resident),
             },
             memory: latest.map(|report| Memory::from(&report.memory)),
+            free_areas: free_areas(kernel),
             groups: self
                 .groups
                 .iter()
@@ -105,16 +114,46 @@ impl Snapshot {
             last_error: self.last_error.clone(),
         }
     }
+
+    /// A close look at one process, as far as the manager took one.
+    ///
+    /// # Errors
+    /// In words, where no group has the process or it cannot be looked at.
+    pub(crate) fn process(&self, pid: u32) -> Result<ProcessDetail, String> {
+        let found = self.groups.iter().find_map(|group| {
+            let latest = group.latest.as_ref()?;
+            let mut processes = latest.processes.iter();
+            let summary = processes.find(|summary| summary.process.pid == pid)?;
+            Some((group, latest, summary.process))
+        });
+        let (group, latest, process) =
+            found.ok_or_else(|| format!("process {pid} is not managed here"))?;
+        let anatomy = anatomy(&self.host, pid).map_err(|error| error.to_string())?;
+        let closeup = latest.closeups.iter().find(|seen| seen.process == process);
+        let left_alone = group.left_alone.get(&process);
+        Ok(ProcessDetail {
+            pid,
+            start_time: process.start_time,
+            group: group.name.clone(),
+            policy: group.settings.policy.clone(),
+            step: closeup.map(|_| group.totals.steps),
+            switched_off: anatomy.switched_off,
+            mappings: closeup::mappings(&anatomy, closeup, left_alone.map_or(&[], Vec::as_slice)),
+        })
+    }
 }
 
 impl GroupSnapshot {
     fn status(&self, host: &Host) -> GroupStatus {
         let summaries = self.latest.iter().flat_map(|report| &report.processes);
         let processes: Vec<ProcessReport> = summaries
-            .map(|summary| ProcessReport {
+            .map(|summary| (summary, stat(host, summary.process)))
+            .map(|(summary, stat)| ProcessReport {
                 pid: summary.process.pid,
-                name: name(host, summary.process),
+                resident: stat.as_ref().map_or(0, |stat| stat.resident),
+                name: stat.map(|stat| stat.name).unwrap_or_default(),
                 observed: Observed::from(summary),
+                tally: TallyReport::new(&summary.tally, self.totals.steps),
                 not_eligible: self
                     .not_eligible
                     .get(&summary.process)
@@ -140,10 +179,27 @@ impl GroupSnapshot {
     }
 }
 
+/// How many free blocks of each order there are, over all zones. Empty where they cannot be read.
+fn free_areas(kernel: &dyn Kernel) -> Vec<u64> {
+    let mut sum: Vec<u64> = Vec::new();
+    for zone in buddyinfo::read(kernel).unwrap_or_default() {
+        sum.resize(sum.len().max(zone.areas.len()), 0);
+        for (sum, areas) in sum.iter_mut().zip(zone.areas) {
+            *sum = sum.saturating_add(areas);
+        }
+    }
+    sum
+}
+
 /// The name of a process's command; empty where the process has ended.
 pub(crate) fn name(host: &Host, process: ProcessId) -> String {
-    match process::stat(host.kernel().as_ref(), process.pid) {
-        Ok(stat) if stat.process() == process => stat.name,
-        _ => String::new(),
-    }
+    stat(host, process)
+        .map(|stat| stat.name)
+        .unwrap_or_default()
+}
+
+/// `None` where the process has ended.
+fn stat(host: &Host, process: ProcessId) -> Option<Stat> {
+    let stat = process::stat(host.kernel().as_ref(), process.pid).ok();
+    stat.filter(|stat| stat.process() == process)
 }

@@ -8,8 +8,9 @@ use std::time::Duration;
 use crate::config::Config;
 use crate::exit::Failure;
 use crate::manager::Manager;
-use crate::report::ManagerStatus;
+use crate::report::{ManagerStatus, ProcessDetail};
 use crate::snapshot::Snapshot;
+use crate::watch::Watch;
 
 /// An order to the thread.
 enum Order {
@@ -21,11 +22,17 @@ enum Order {
 
 /// What a manager has seen and done, for those who ask.
 #[derive(Clone)]
-pub(crate) struct Published(Arc<Mutex<Arc<Snapshot>>>);
+pub(crate) struct Published {
+    latest: Arc<Mutex<Arc<Snapshot>>>,
+    watch: Watch,
+}
 
 impl Published {
-    fn new(snapshot: Snapshot) -> Self {
-        Published(Arc::new(Mutex::new(Arc::new(snapshot))))
+    fn new(snapshot: Snapshot, watch: Watch) -> Self {
+        Published {
+            latest: Arc::new(Mutex::new(Arc::new(snapshot))),
+            watch,
+        }
     }
 
     /// The latest snapshot.
@@ -37,10 +44,30 @@ impl Published {
     /// The status of the manager. Making it does not hold the lock.
     pub(crate) fn status(&self) -> ManagerStatus {
         self.latest().status()
+<<<<<<< HEAD
+=======
+    }
+
+    /// A close look at one of its processes. The manager looks closely from its next step on, for as long as somebody
+    /// keeps asking.
+    ///
+    /// # Errors
+    /// In words, where it does not manage this process or the process cannot be looked at.
+    pub(crate) fn process(&self, pid: u32) -> Result<ProcessDetail, String> {
+        let latest = self.latest();
+        let detail = latest.process(pid)?;
+        self.watch.add(pid, latest.host.kernel().now());
+        Ok(detail)
+    }
+
+    fn latest(&self) -> Arc<Snapshot> {
+        // A snapshot is replaced as a whole, so a poisoned lock holds a good one. Who has it does not hold the lock.
+        Arc::clone(&self.latest.lock().unwrap_or_else(PoisonError::into_inner))
+>>>>>>> top
     }
 
     fn set(&self, snapshot: Snapshot) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(snapshot);
+        *self.latest.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(snapshot);
     }
 }
 
@@ -58,7 +85,7 @@ impl Worker {
         patience: Duration,
         beat: impl Fn() + Send + 'static,
     ) -> Result<Self, Failure> {
-        let published = Published::new(manager.snapshot());
+        let published = Published::new(manager.snapshot(), manager.watch());
         let (orders, inbox) = channel();
         let place = published.clone();
         let thread = std::thread::Builder::new()

@@ -164,10 +164,11 @@ fn a_process_that_cannot_be_observed_is_told_once_and_shown() {
     let line = format!("mine: program (pid {}) is not managed: {why}", hidden.pid);
     assert_eq!(daemon.log().matches(&line).count(), 1, "{}", daemon.log());
     let text = run(live::mega()
-        .arg("status")
+        .args(["status", "--processes"])
         .env("MEGA_RUN_DIR", place.run_dir()));
     let text = live::text(&text.stdout);
-    assert!(text.contains("not managed: program"), "{text}");
+    let shown = |line: &str| line.starts_with("program") && line.ends_with(why);
+    assert!(text.lines().any(shown), "{text}");
     // Neither is shown any more once it has ended.
     finish(refused);
     until("the refused one to be forgotten", || {
@@ -293,6 +294,110 @@ fn the_control_socket_is_the_owners_and_refuses_nonsense() {
     let path = socket.clone();
     assert_eq!(daemon.stop(), Some(0));
     assert!(!path.exists(), "the socket is removed");
+}
+
+#[test]
+fn a_close_look_is_taken_at_the_process_that_is_asked_for() {
+    if !can_run("a_close_look_is_taken_at_the_process_that_is_asked_for") {
+        return;
+    }
+    let place = Place::new();
+    place.select_program("ingens");
+    let (program, ready) = start(&mut place.workload());
+    let daemon = Daemon::start(&place);
+    let memory = area(&ready, "random");
+    until_huge(ready.pid, memory.bytes, 100);
+    let socket = place
+        .run_dir()
+        .join(format!("control/{}.sock", daemon.pid()));
+    let ask = |pid: &str| {
+        let mut stream = UnixStream::connect(&socket).expect("connected");
+        let line = format!("{{\"version\":1,\"command\":\"process\"{pid}}}\n");
+        stream.write_all(line.as_bytes()).expect("asked");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).expect("an answer");
+        serde_json::from_str::<Value>(&answer).expect("one JSON object")
+    };
+    let huge = || {
+        let answer = ask(&format!(",\"pid\":{}", ready.pid));
+        let mappings = answer["process"]["mappings"].as_array().cloned();
+        let found = mappings.unwrap_or_default().into_iter().find(|mapping| {
+            let start = mapping["start"].as_u64().expect("an address");
+            let end = start + mapping["length"].as_u64().expect("a length");
+            (start..end).contains(&memory.start)
+        });
+        found.expect("the memory's mapping")["huge"].as_u64()
+    };
+    // Known from the step after the first question.
+    until("all of it in huge pages", || huge() >= Some(memory.bytes));
+    let status = place.status(daemon.pid());
+    let seen = &status["groups"][0]["processes"][0];
+    assert_eq!(
+        seen["promoted"].as_u64(),
+        Some(memory.bytes / live::HUGE_PAGE)
+    );
+    assert!(seen["resident"].as_u64() >= Some(memory.bytes));
+    for (pid, reason) in [("", "needs a `pid`"), (",\"pid\":1", "is not managed here")] {
+        let answer = ask(pid);
+        let error = answer["error"].as_str().expect("an error");
+        assert!(error.contains(reason), "{answer}");
+    }
+    finish(program);
+    assert_eq!(daemon.stop(), Some(0));
+}
+
+#[test]
+fn members_of_the_status_group_may_ask_and_others_may_not() {
+    const NAME: &str = "members_of_the_status_group_may_ask_and_others_may_not";
+    const GROUP: u32 = 54_321;
+    if !can_run(NAME) {
+        return;
+    }
+    let place = Place::new();
+    let select = "[[select]]\nname = \"mine\"\nuser = 54321\n";
+    place.write(&format!("status_group = {GROUP}\n{select}"));
+    // Where another user gets to.
+    let open = tempfile::tempdir().expect("a folder");
+    let everybody = std::fs::Permissions::from_mode(0o755);
+    std::fs::set_permissions(open.path(), everybody).expect("opened");
+    let program = open.path().join("mega");
+    std::fs::copy(mega().get_program(), &program).expect("copied");
+    let run_dir = open.path().join("run");
+    let daemon = Daemon::spawn(mega().env("MEGA_RUN_DIR", &run_dir), &place.config());
+    let status = |groups: &str| {
+        let mut command = Command::new("setpriv");
+        command.args(["--reuid=54322", "--regid=54322", groups, "--"]);
+        run(command
+            .arg(&program)
+            .args(["status", "--json"])
+            .env("MEGA_RUN_DIR", &run_dir))
+    };
+    let member = format!("--groups={GROUP}");
+    let mut answer = Value::Null;
+    until("an answer", || {
+        answer = serde_json::from_slice(&status(&member).stdout).unwrap_or_default();
+        answer["managers"][0]["pid"] == daemon.pid()
+    });
+    // A second mega leaves the doors as they are.
+    let other = run(mega()
+        .args(["run", "--", "true"])
+        .env("MEGA_RUN_DIR", &run_dir));
+    assert!(other.status.success());
+    assert!(status(&member).status.success());
+    let stranger = status("--clear-groups");
+    assert_eq!(stranger.status.code(), Some(3));
+    assert!(live::text(&stranger.stderr).contains("status_group"));
+    // What lies in the run directory itself is nobody else's, as who opens a file can lock it.
+    for entry in std::fs::read_dir(&run_dir).expect("its files").flatten() {
+        let metadata = entry.metadata().expect("its mode");
+        let others = metadata.permissions().mode() & 0o077;
+        assert!(
+            metadata.is_dir() || others == 0,
+            "{}",
+            entry.path().display()
+        );
+    }
+    assert_eq!(daemon.stop(), Some(0));
 }
 
 #[test]

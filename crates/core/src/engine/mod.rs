@@ -5,21 +5,25 @@
 //! memory of failures. `benches/step.rs` measures it over a million regions.
 
 mod budgets;
+mod closeup;
 mod costs;
 mod report;
 mod runs;
+mod tally;
 mod totals;
 mod unmet;
 mod waiting;
 mod would;
 
 pub use budgets::Budgets;
+pub use closeup::{Closeup, RegionView, Verdict};
 pub use report::{ProcessSummary, StepReport};
+pub use tally::{LastFailure, Tally};
 pub use totals::Totals;
 pub use unmet::Unmet;
 pub use would::{Would, would};
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
 use crate::action::{Action, ActionKind, Cause, Outcome};
@@ -32,6 +36,7 @@ use crate::sorted;
 
 use budgets::{CopyBudget, CpuBudget};
 use costs::Costs;
+use tally::Tallies;
 use unmet::Ledger;
 use waiting::Waiting;
 
@@ -53,6 +58,9 @@ pub struct Engine {
     /// Whose turn it is when the copy budget has less than one promotion for each process.
     turn: usize,
     totals: Totals,
+    tallies: Tallies,
+    /// The pids that somebody looks closely at.
+    looked_at: BTreeSet<u32>,
 }
 
 /// What a step has done so far, and what it could not have.
@@ -98,6 +106,8 @@ impl Engine {
             failures: FailureMemory::default(),
             turn: 0,
             totals: Totals::default(),
+            tallies: Tallies::default(),
+            looked_at: BTreeSet::new(),
         }
     }
 
@@ -105,6 +115,12 @@ impl Engine {
     #[must_use]
     pub fn totals(&self) -> &Totals {
         &self.totals
+    }
+
+    /// From the next step on, reports of these pids, and of no others, what the policy makes of each region
+    /// ([`StepReport::closeups`]).
+    pub fn look_closely_at(&mut self, pids: BTreeSet<u32>) {
+        self.looked_at = pids;
     }
 
     /// The name of the policy that decides now.
@@ -162,10 +178,13 @@ impl Engine {
         let observe_cpu = machine.cpu_time().saturating_sub(cpu_at_start);
         self.settle(machine);
         self.failures.begin_step(&observation);
+        self.tallies.begin_step(&observation);
 
         let mut course = Course::begin(&observation);
         self.inspect(machine, &mut observation, &mut course.done);
         let wanted = self.policy.decide(&observation, &self.failures);
+        self.tallies.want(&wanted);
+        let closeups = closeup::of(&observation, &self.looked_at, &wanted, &self.failures);
         for (process, blocks) in self.policy.blocks_short() {
             course.unmet.wants_blocks(process, blocks);
         }
@@ -177,8 +196,9 @@ impl Engine {
             processes: observation
                 .processes
                 .iter()
-                .map(ProcessSummary::of)
+                .map(|observed| ProcessSummary::of(observed, self.tallies.of(observed.process)))
                 .collect(),
+            closeups,
             memory: observation.memory,
             actions: done,
             unmet: unmet.close(),
@@ -393,6 +413,7 @@ impl Engine {
                         _ => {}
                     }
                     course.done.record(action.kind, outcome);
+                    self.tallies.record(action, outcome, self.totals.steps);
                     self.policy.learn(action, outcome);
                 }
                 None => course.done.unreported += 1,

@@ -8,6 +8,8 @@ use crate::observation::{MemoryObservation, ProcessObservation};
 use crate::page::{BASE_PAGE_SIZE, HUGE_PAGE_SIZE, PageSize};
 use crate::process::ProcessId;
 
+use super::closeup::Closeup;
+use super::tally::Tally;
 use super::totals::Totals;
 use super::unmet::Unmet;
 
@@ -16,6 +18,9 @@ use super::unmet::Unmet;
 pub struct StepReport {
     /// The processes observed, by id, as they were before anything was done.
     pub processes: Vec<ProcessSummary>,
+    /// Those of them that somebody looks closely at, by id, as they were before anything was done.
+    #[serde(skip)]
+    pub closeups: Vec<Closeup>,
     /// Physical memory before anything was done.
     pub memory: MemoryObservation,
     /// What was done in this step alone.
@@ -50,12 +55,13 @@ pub struct ProcessSummary {
     pub bloat_bytes: Option<u64>,
     /// Whether accesses were seen over the whole interval; otherwise `accessed_bytes` means nothing.
     pub accesses_known: bool,
+    /// What was done to it, this step included.
+    pub tally: Tally,
 }
 
 impl ProcessSummary {
     /// Adds up an observation of one process.
-    #[must_use]
-    pub fn of(observed: &ProcessObservation) -> Self {
+    pub(super) fn of(observed: &ProcessObservation, tally: Tally) -> Self {
         let pages = |pages: u16| u64::from(pages) * BASE_PAGE_SIZE;
         let mut summary = ProcessSummary {
             process: observed.process,
@@ -66,6 +72,7 @@ impl ProcessSummary {
             giant_bytes: 0,
             bloat_bytes: None,
             accesses_known: observed.accesses_known,
+            tally,
         };
         for region in &observed.regions {
             summary.regions += 1;

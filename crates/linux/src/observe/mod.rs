@@ -6,6 +6,7 @@ pub(crate) mod cgroups;
 pub mod clear;
 pub mod memory;
 pub(crate) mod nodes;
+pub mod pressure;
 pub(crate) mod slices;
 pub mod tracker;
 pub mod tracker_choice;

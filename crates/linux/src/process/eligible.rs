@@ -75,7 +75,7 @@ impl Mapping {
     }
 
     /// Private anonymous memory: `mmap`, the heap, or named by `PR_SET_VMA_ANON_NAME`.
-    fn is_private_anonymous(&self) -> bool {
+    pub(crate) fn is_private_anonymous(&self) -> bool {
         let name = self.name.as_str();
         !self.shared
             && self.inode == 0
@@ -84,7 +84,7 @@ impl Mapping {
 
     /// Shared memory: in the kernel's own tmpfs (shared anonymous, memfd, System V), or POSIX's in the mount that
     /// every distribution has for it. Hugetlb memory has the same names and lies on another device.
-    fn is_shared_memory(&self, shmem_device: Option<(u32, u32)>) -> bool {
+    pub(crate) fn is_shared_memory(&self, shmem_device: Option<(u32, u32)>) -> bool {
         self.shared
             && self.inode != 0
             && (Some(self.device) == shmem_device || self.name.starts_with("/dev/shm/"))

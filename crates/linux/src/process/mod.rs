@@ -1,5 +1,6 @@
 //! Processes: which there are, what is known of each, who manages it, and how mega holds it while it works on it.
 
+pub mod anatomy;
 pub mod claim;
 pub mod eligible;
 mod facts;

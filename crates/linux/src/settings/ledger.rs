@@ -11,6 +11,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::ErrorKind;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -110,6 +111,7 @@ impl<'a> Ledger<'a> {
             .write(true)
             .create(true)
             .truncate(false)
+            .mode(0o600)
             .open(&path)
             .map_err(Error::io("open", &path))?;
         rustix::fs::flock(&lock, FlockOperation::LockExclusive)

@@ -1,13 +1,13 @@
 //! The directory in which running megas leave what others must find: their claims, and what must be put back.
 
 use std::io::Write;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use crate::Error;
 
-/// `/run/mega`, or the directory that the environment variable `MEGA_RUN_DIR` names. Its mode is 0700. A reboot empties
-/// it, and undoes what it records.
+/// `/run/mega`, or the directory that the environment variable `MEGA_RUN_DIR` names. Its mode is 0700, or 0710 once a group
+/// was let through ([`RunDir::let_through`]). A reboot empties it, and undoes what it records.
 #[derive(Clone, Debug)]
 pub struct RunDir {
     path: PathBuf,
@@ -61,13 +61,36 @@ impl RunDir {
                 "belongs to another user; remove it, or set MEGA_RUN_DIR",
             ));
         }
-        if metadata.permissions().mode() & 0o077 != 0 {
+        let mode = metadata.permissions().mode();
+        // A group may have been let through.
+        if mode & 0o027 != 0 {
             std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o700))
                 .map_err(Error::io("restrict", path))?;
         }
         Ok(RunDir {
             path: path.to_owned(),
         })
+    }
+
+    /// Lets the members of a group pass through the directory to what is open to them in it. They can list nothing, and
+    /// open none of the files that lie in the directory itself: who may open a file can lock it.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub fn let_through(&self, group: u32) -> Result<(), Error> {
+        let restrict = |path: &Path, mode| {
+            std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode))
+                .map_err(Error::io("restrict", path))
+        };
+        let list = Error::io("list", &self.path);
+        for entry in std::fs::read_dir(&self.path).map_err(list)?.flatten() {
+            if entry.file_type().is_ok_and(|kind| kind.is_file()) {
+                restrict(&entry.path(), 0o600)?;
+            }
+        }
+        std::os::unix::fs::chown(&self.path, None, Some(group))
+            .map_err(Error::io("give to a group", &self.path))?;
+        restrict(&self.path, 0o710)
     }
 
     /// Its path.
@@ -84,7 +107,13 @@ impl RunDir {
     pub fn write_atomically(&self, name: &str, content: &[u8]) -> Result<(), Error> {
         let path = self.path.join(name);
         let draft = self.path.join(format!(".{name}.draft"));
-        let written = std::fs::File::create(&draft).and_then(|mut file| {
+        let opened = std::fs::OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .mode(0o600)
+            .open(&draft);
+        let written = opened.and_then(|mut file| {
             file.write_all(content)?;
             file.sync_all()
         });

@@ -72,6 +72,7 @@ pub(super) fn run(args: &Daemon) -> Result<ExitCode, Failure> {
     let mut manager = Manager::new(host, mode, fault, started, tell)?;
     manager.manage_configured(config.clone())?;
     let worker = Worker::start(manager, patience(), || notify(&[NotifyState::Watchdog]))?;
+<<<<<<< HEAD
     let uptime = LiveKernel.now().saturating_sub(started);
     let published = worker.published();
     let served = Server::start(&run_dir, published.clone()).and_then(|server| {
@@ -80,6 +81,10 @@ pub(super) fn run(args: &Daemon) -> Result<ExitCode, Failure> {
     });
     let (server, mut endpoint) = match served {
         Ok(served) => served,
+=======
+    let server = match Server::start(&run_dir, worker.published(), config.status_group) {
+        Ok(server) => server,
+>>>>>>> top
         Err(failure) => {
             // The manager puts back what it changed globally.
             worker.stop()?;
@@ -156,6 +161,9 @@ fn reload(args: &Daemon, worker: &Worker, endpoint: &mut Endpoint, old: Config) 
             info!("reloaded: managing {} selections", new.selects.len());
             if new.tracker != old.tracker {
                 warn!("another tracker is used after a restart only");
+            }
+            if new.status_group != old.status_group {
+                warn!("another group may ask after a restart only");
             }
             new
         }

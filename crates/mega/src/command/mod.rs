@@ -13,6 +13,7 @@ mod profiles;
 mod run;
 mod scan;
 mod status;
+mod top;
 
 use std::process::ExitCode;
 
@@ -25,6 +26,7 @@ pub(crate) fn dispatch(command: Command) -> Result<ExitCode, Failure> {
         Command::Run(args) => run::run(&args),
         Command::Daemon(args) => daemon::run(&args),
         Command::Status(args) => status::run(&args),
+        Command::Top(args) => top::run(&args),
         Command::Scan(args) => scan::run(&args),
         Command::Promote(args) => act::promote(&args),
         Command::Demote(args) => act::demote(&args),

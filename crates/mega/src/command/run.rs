@@ -120,7 +120,7 @@ fn manage(
     let mut manager = Manager::new(host, Mode::Run { command }, fault, started, tell)?;
     manager.manage_descendants(settings)?;
     let worker = Worker::start(manager, PATIENCE, || {})?;
-    match Server::start(run_dir, worker.published()) {
+    match Server::start(run_dir, worker.published(), None) {
         Ok(server) => Ok((worker, server)),
         Err(failure) => {
             // The manager puts back what it changed globally.

@@ -40,7 +40,11 @@ struct Written {
 struct Draft {
     tracker: Option<Option<TrackerKind>>,
     fault: Option<FaultMode>,
+<<<<<<< HEAD
     metrics: Metrics,
+=======
+    status_group: Option<u32>,
+>>>>>>> top
     defaults: Overrides,
     selects: Vec<Written>,
 }
@@ -105,11 +109,18 @@ impl Draft {
             self.tracker = Some(tracker);
         }
         replace(&mut self.fault, root.optional("fault", fault)?);
+<<<<<<< HEAD
         if let Some(metrics) = root.raw("metrics") {
             let mut reader = table(source, "metrics", metrics)?;
             self.metrics.read(&mut reader)?;
             reader.finish()?;
         }
+=======
+        replace(
+            &mut self.status_group,
+            root.optional("status_group", group)?,
+        );
+>>>>>>> top
         if let Some(defaults) = root.raw("defaults") {
             let mut reader = table(source, "defaults", defaults)?;
             self.defaults.read(&mut reader)?;
@@ -157,7 +168,11 @@ impl Draft {
             tracker: self.tracker.flatten(),
             // mega does not change unasked what concerns every program of the machine.
             fault: self.fault.unwrap_or(FaultMode::Inherit),
+<<<<<<< HEAD
             metrics: self.metrics,
+=======
+            status_group: self.status_group,
+>>>>>>> top
             selects: selects.collect::<Result<_, _>>()?,
         })
     }
@@ -375,10 +390,7 @@ fn pattern(value: &DeValue<'_>) -> Result<Pattern, String> {
 }
 
 fn user(value: &DeValue<'_>) -> Result<u32, String> {
-    let name = match value {
-        DeValue::Integer(number) => number.as_str(),
-        _ => reader::string(value)?,
-    };
+    let name = name_or_number(value)?;
     if let Ok(uid) = name.parse() {
         return Ok(uid);
     }
@@ -386,6 +398,27 @@ fn user(value: &DeValue<'_>) -> Result<u32, String> {
         Ok(Some(user)) => Ok(user.uid.as_raw()),
         Ok(None) => Err(format!("there is no user '{name}'")),
         Err(error) => Err(format!("cannot look up user '{name}': {error}")),
+    }
+}
+
+fn group(value: &DeValue<'_>) -> Result<u32, String> {
+    let name = name_or_number(value)?;
+    if let Ok(gid) = name.parse() {
+        return Ok(gid);
+    }
+    match nix::unistd::Group::from_name(name) {
+        Ok(Some(group)) => Ok(group.gid.as_raw()),
+        Ok(None) => Err(format!(
+            "there is no group '{name}'; add it with `groupadd --system {name}`"
+        )),
+        Err(error) => Err(format!("cannot look up group '{name}': {error}")),
+    }
+}
+
+fn name_or_number<'v>(value: &'v DeValue<'_>) -> Result<&'v str, String> {
+    match value {
+        DeValue::Integer(number) => Ok(number.as_str()),
+        _ => reader::string(value),
     }
 }
 

@@ -9,7 +9,7 @@ use mega_linux::settings::run_dir::RunDir;
 
 use super::{Command, LONGEST_LINE, Request, Response, folder};
 use crate::exit::Failure;
-use crate::report::{ManagerStatus, VERSION};
+use crate::report::{ManagerStatus, ProcessDetail, VERSION};
 
 /// How long a manager may take to answer.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -22,7 +22,7 @@ pub(crate) fn ask_everyone() -> Result<(Vec<ManagerStatus>, Vec<String>), Failur
     let mut answers = Vec::new();
     let mut failures = Vec::new();
     for path in sockets(&folder(&RunDir::location()))? {
-        match ask(&path) {
+        match ask_for_status(&path) {
             Ok(Some(status)) => answers.push(status),
             Ok(None) => {}
             Err(reason) => failures.push(format!("{}: {reason}", path.display())),
@@ -32,10 +32,28 @@ pub(crate) fn ask_everyone() -> Result<(Vec<ManagerStatus>, Vec<String>), Failur
     Ok((answers, failures))
 }
 
+/// Asks the manager with this pid for a close look at one of its processes.
+///
+/// # Errors
+/// In words: there is no such manager, it does not manage the process, or it does not answer.
+pub(crate) fn ask_for_process(manager: u32, pid: u32) -> Result<ProcessDetail, String> {
+    let path = folder(&RunDir::location()).join(format!("{manager}.sock"));
+    let request = Request {
+        version: VERSION,
+        command: Command::Process,
+        pid: Some(pid),
+    };
+    let response = ask(&path, &request)?.ok_or("the manager has ended")?;
+    match (response.process, response.error) {
+        (Some(process), _) => Ok(process),
+        (None, reason) => Err(reason.unwrap_or_else(|| "an empty answer".to_owned())),
+    }
+}
+
 fn sockets(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
     let refused = |error: std::io::Error| match error.kind() {
         ErrorKind::PermissionDenied => Failure::Missing(format!(
-            "not permitted to look into {}: ask as root",
+            "not permitted to look into {}: ask as root, or have the administrator name a group of yours in the daemon's configuration (`status_group`)",
             folder.display()
         )),
         _ => Failure::Failed(format!("cannot list {}: {error}", folder.display())),
@@ -55,7 +73,23 @@ fn sockets(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
 }
 
 /// The status of the manager at `path`; `None` where there is none any more.
-fn ask(path: &Path) -> Result<Option<ManagerStatus>, String> {
+fn ask_for_status(path: &Path) -> Result<Option<ManagerStatus>, String> {
+    let request = Request {
+        version: VERSION,
+        command: Command::Status,
+        pid: None,
+    };
+    let Some(response) = ask(path, &request)? else {
+        return Ok(None);
+    };
+    match (response.status, response.error) {
+        (Some(status), _) => Ok(Some(status)),
+        (None, reason) => Err(reason.unwrap_or_else(|| "an empty answer".to_owned())),
+    }
+}
+
+/// The answer of the manager at `path`; `None` where there is none any more.
+fn ask(path: &Path, request: &Request) -> Result<Option<Response>, String> {
     let stream = match UnixStream::connect(path) {
         Err(error)
             if matches!(
@@ -67,22 +101,16 @@ fn ask(path: &Path) -> Result<Option<ManagerStatus>, String> {
         }
         stream => stream.map_err(|error| format!("cannot connect: {error}"))?,
     };
-    let line = exchange(&stream).map_err(|error| format!("no answer: {error}"))?;
-    let response: Response = serde_json::from_str(&line)
-        .map_err(|error| format!("not an answer of this version: {error}"))?;
-    match (response.status, response.error) {
-        (Some(status), _) => Ok(Some(status)),
-        (None, reason) => Err(reason.unwrap_or_else(|| "an empty answer".to_owned())),
-    }
+    let line = exchange(&stream, request).map_err(|error| format!("no answer: {error}"))?;
+    serde_json::from_str(&line)
+        .map(Some)
+        .map_err(|error| format!("not an answer of this version: {error}"))
 }
 
-fn exchange(stream: &UnixStream) -> std::io::Result<String> {
+fn exchange(stream: &UnixStream, request: &Request) -> std::io::Result<String> {
     stream.set_read_timeout(Some(PATIENCE))?;
     stream.set_write_timeout(Some(PATIENCE))?;
-    let mut text = serde_json::to_string(&Request {
-        version: VERSION,
-        command: Command::Status,
-    })?;
+    let mut text = serde_json::to_string(request)?;
     text.push('\n');
     let mut writer = stream;
     writer.write_all(text.as_bytes())?;

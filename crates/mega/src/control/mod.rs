@@ -1,7 +1,7 @@
 //! The control socket: one line of JSON asks, one line of JSON answers. `docs/interfaces.md` describes it.
 //!
 //! Every manager listens on `control/PID.sock` in the run directory. Only the owner may use directory and socket, and
-//! only root and the owner get an answer.
+//! only root and the owner get an answer; and the members of a group, where the daemon's configuration names one.
 
 mod client;
 mod server;
@@ -10,9 +10,9 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::report::ManagerStatus;
+use crate::report::{ManagerStatus, ProcessDetail};
 
-pub(crate) use client::ask_everyone;
+pub(crate) use client::{ask_everyone, ask_for_process};
 pub(crate) use server::Server;
 
 /// The longest line that is read, in bytes. A status of thousands of processes fits.
@@ -24,6 +24,9 @@ const LONGEST_LINE: u64 = 16 << 20;
 struct Request {
     version: u32,
     command: Command,
+    /// Which process is meant.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pid: Option<u32>,
 }
 
 /// What is asked.
@@ -32,14 +35,18 @@ struct Request {
 enum Command {
     /// What the manager sees and does.
     Status,
+    /// A close look at one process.
+    Process,
 }
 
 /// The answer.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 struct Response {
     version: u32,
     #[serde(skip_serializing_if = "Option::is_none")]
     status: Option<ManagerStatus>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    process: Option<ProcessDetail>,
     /// Why there is no answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<String>,

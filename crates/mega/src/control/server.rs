@@ -1,7 +1,7 @@
 //! The answering side.
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{PermissionsExt, chown};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -26,21 +26,28 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Listens in `run_dir`.
+    /// Listens in `run_dir`. Members of `group` may ask too.
     ///
     /// # Errors
-    /// Where the socket cannot be made.
-    pub(crate) fn start(run_dir: &RunDir, published: Published) -> Result<Self, Failure> {
+    /// Where the socket cannot be made, or not be given to the group.
+    pub(crate) fn start(
+        run_dir: &RunDir,
+        published: Published,
+        group: Option<u32>,
+    ) -> Result<Self, Failure> {
         let folder = RunDir::at(&folder(run_dir.path()))?;
         let path = folder.path().join(format!("{}.sock", std::process::id()));
         let refused =
             |error| Failure::Failed(format!("cannot listen on {}: {error}", path.display()));
         remove_stale(folder.path());
         let listener = UnixListener::bind(&path).map_err(refused)?;
-        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).map_err(refused)?;
+        match group {
+            None => restrict(&path, 0o600).map_err(refused)?,
+            Some(group) => admit(run_dir, folder.path(), &path, group)?,
+        }
         std::thread::Builder::new()
             .name("control".to_owned())
-            .spawn(move || answer_all(&listener, &published))
+            .spawn(move || answer_all(&listener, &published, group.is_some()))
             .map_err(refused)?;
         Ok(Server { path })
     }
@@ -68,22 +75,42 @@ fn remove_stale(folder: &Path) {
     }
 }
 
-fn answer_all(listener: &UnixListener, published: &Published) {
+fn restrict(path: &Path, mode: u32) -> std::io::Result<()> {
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode))
+}
+
+/// Lets members of `group` connect to the socket at `path`, and list the folder that it is in.
+fn admit(run_dir: &RunDir, folder: &Path, path: &Path, group: u32) -> Result<(), Failure> {
+    let give = |path: &Path, mode| {
+        let given = chown(path, None, Some(group)).and_then(|()| restrict(path, mode));
+        given.map_err(|error| {
+            let path = path.display();
+            Failure::Failed(format!("cannot open {path} to group {group}: {error}"))
+        })
+    };
+    // The socket first: until all three are open, nobody gets to it.
+    give(path, 0o660)?;
+    give(folder, 0o750)?;
+    Ok(run_dir.let_through(group)?)
+}
+
+fn answer_all(listener: &UnixListener, published: &Published, has_group: bool) {
     loop {
         match listener.accept() {
             // A peer that goes away or is too slow gets no answer.
-            Ok((stream, _)) => drop(answer(&stream, published)),
+            Ok((stream, _)) => drop(answer(&stream, published, has_group)),
             // Perhaps too many files are open: wait before the next try.
             Err(_) => std::thread::sleep(Duration::from_millis(100)),
         }
     }
 }
 
-fn answer(stream: &UnixStream, published: &Published) -> std::io::Result<()> {
+/// Answers one question. Where the socket is a group's, the kernel has let nobody but members connect.
+fn answer(stream: &UnixStream, published: &Published, has_group: bool) -> std::io::Result<()> {
     stream.set_read_timeout(Some(PATIENCE))?;
     stream.set_write_timeout(Some(PATIENCE))?;
     let peer = socket_peercred(stream)?.uid;
-    let response = if peer.is_root() || peer == geteuid() {
+    let response = if has_group || peer.is_root() || peer == geteuid() {
         let mut line = String::new();
         BufReader::new(stream.take(LONGEST_REQUEST)).read_line(&mut line)?;
         respond(&line, published)
@@ -109,7 +136,24 @@ fn respond(line: &str, published: &Published) -> Response {
         }) => Response {
             version: VERSION,
             status: Some(published.status()),
-            error: None,
+            ..Response::default()
+        },
+        Ok(Request {
+            command: Command::Process,
+            pid: None,
+            ..
+        }) => refuse("the command `process` needs a `pid`"),
+        Ok(Request {
+            command: Command::Process,
+            pid: Some(pid),
+            ..
+        }) => match published.process(pid) {
+            Ok(process) => Response {
+                version: VERSION,
+                process: Some(process),
+                ..Response::default()
+            },
+            Err(reason) => refuse(&reason),
         },
     }
 }
@@ -117,7 +161,7 @@ fn respond(line: &str, published: &Published) -> Response {
 fn refuse(reason: &str) -> Response {
     Response {
         version: VERSION,
-        status: None,
         error: Some(reason.to_owned()),
+        ..Response::default()
     }
 }

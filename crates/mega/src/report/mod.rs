@@ -2,6 +2,7 @@
 //! sizes are in bytes, all times in seconds.
 
 mod action;
+mod process;
 mod scan;
 mod status;
 
@@ -14,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use action::KINDS;
 
 pub(crate) use action::{ActionReport, Words, words};
+pub(crate) use process::{CellReport, LastFailure, MappingReport, ProcessDetail, TallyReport};
 pub(crate) use scan::{NotEligibleReport, RegionReport, ScanReport, ScanTotals, region_reports};
 pub(crate) use status::{
     CompactionReport, FaultReport, GroupStatus, ManagerStatus, Mode, OwnCost, RefusedReport,
@@ -105,8 +107,13 @@ pub(crate) struct ProcessReport {
     pub(crate) pid: u32,
     /// The command's name, up to 15 bytes; empty where the process has ended.
     pub(crate) name: String,
+    /// All that it has resident, of whatever kind; 0 where an older mega answers.
+    #[serde(default)]
+    pub(crate) resident: u64,
     #[serde(flatten)]
     pub(crate) observed: Observed,
+    #[serde(flatten)]
+    pub(crate) tally: TallyReport,
     /// Bytes of addresses that huge pages would be of use in and cannot map, by reason.
     #[serde(default)]
     pub(crate) not_eligible: BTreeMap<String, u64>,
@@ -193,6 +200,11 @@ impl Failures {
             ActionKind::DemoteGiant => &self.demote_giant,
             ActionKind::FreeZero => &self.free_zero,
         }
+    }
+
+    /// The failures of all kinds, one entry for each kind and cause.
+    pub(crate) fn by_cause(&self) -> impl Iterator<Item = (&String, &u64)> {
+        KINDS.iter().flat_map(|&kind| self.of(kind))
     }
 
     /// The number of all failures.

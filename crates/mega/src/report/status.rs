@@ -29,6 +29,8 @@ pub(crate) enum Mode {
         /// Its configuration.
         config: PathBuf,
     },
+    /// `mega top` that looks by itself
+    Observe,
 }
 
 /// One manager: a daemon or a `mega run`.
@@ -47,6 +49,9 @@ pub(crate) struct ManagerStatus {
     pub(crate) manager: OwnCost,
     /// `null` before the first observation.
     pub(crate) memory: Option<Memory>,
+    /// Free blocks of the machine by order, from 4 KiB on, as of the answer; empty where they cannot be read.
+    #[serde(default)]
+    pub(crate) free_areas: Vec<u64>,
     pub(crate) groups: Vec<GroupStatus>,
     /// What was done to keep contiguity ahead of promotions; `null` without the kernel module.
     #[serde(default)]

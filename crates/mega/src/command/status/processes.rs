@@ -1,0 +1,79 @@
+//! `mega status --processes`: a table of all processes, and what of their memory is left alone.
+
+use std::fmt::Write;
+
+use mega_core::bytes;
+
+use crate::output::Table;
+use crate::processes::{self, Column};
+use crate::report::{ManagerStatus, ProcessReport};
+
+pub(super) fn in_words(managers: &[ManagerStatus], sort: Column, limit: Option<usize>) -> String {
+    let mut rows = processes::rows(managers);
+    processes::sort(&mut rows, sort, false);
+    let headings: Vec<&str> = Column::ALL.iter().map(|column| column.heading()).collect();
+    let mut table = Table::new(&headings);
+    let shown = limit.unwrap_or(rows.len()).min(rows.len());
+    for row in &rows[..shown] {
+        table.row(Column::ALL.iter().map(|column| column.cell(row)).collect());
+    }
+    let mut text = table.to_string();
+    if shown < rows.len() {
+        // Writing to a string does not fail.
+        let _ = writeln!(text, "{} more (--limit)", rows.len() - shown);
+    }
+    for row in &rows[..shown] {
+        let found = managers
+            .iter()
+            .filter(|manager| manager.pid == row.manager)
+            .flat_map(|manager| &manager.groups)
+            .flat_map(|group| &group.processes)
+            .find(|process| process.pid == row.pid);
+        if let Some(process) = found {
+            text += &left_alone_in_words(process);
+        }
+    }
+    text
+}
+
+fn left_alone_in_words(process: &ProcessReport) -> String {
+    let mut text = String::new();
+    for (reason, bytes) in &process.not_eligible {
+        let _ = writeln!(
+            text,
+            "{} ({}): {} left alone: {}{}",
+            process.name,
+            process.pid,
+            bytes::format(*bytes),
+            reason.replace('_', " "),
+            match reason.starts_with("misaligned") {
+                true => format!(" (`mega scan {}` says what to do)", process.pid),
+                false => String::new(),
+            }
+        );
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::command::status::summary::tests::daemon;
+
+    #[test]
+    fn the_table_is_sorted_and_cut() {
+        let text = in_words(&[daemon()], Column::Resident, Some(1));
+        let lines: Vec<&str> = text.lines().collect();
+        assert!(lines[0].starts_with("process"), "{text}");
+        assert!(lines[1].starts_with("redis-server"), "{text}");
+        assert_eq!(lines[2], "2 more (--limit)");
+        assert!(lines[3].contains("left alone: misaligned shared memory"));
+        assert!(lines[3].contains("`mega scan 4711`"), "{text}");
+        let by_name = in_words(&[daemon()], Column::Name, None);
+        let second = by_name.lines().nth(1);
+        assert!(
+            second.is_some_and(|line| line.starts_with("java")),
+            "{by_name}"
+        );
+    }
+}

@@ -1,0 +1,34 @@
+//! `mega top`: the live view, and snapshots of it.
+
+use std::process::ExitCode;
+
+use crate::cli::Top;
+use crate::control;
+use crate::exit::Failure;
+use crate::top::{self, Origin, SnapshotFile, Source};
+
+pub(super) fn run(args: &Top) -> Result<ExitCode, Failure> {
+    if let Some(path) = &args.file {
+        top::show_file(SnapshotFile::read(path)?, path)?;
+    } else {
+        top::show(args.interval, || source(args))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The running managers, if any answers and nobody asked to look by itself.
+fn source(args: &Top) -> Result<(Source, Origin), Failure> {
+    if args.observe {
+        return observe(args, "--observe");
+    }
+    let (managers, failures) = control::ask_everyone()?;
+    if managers.is_empty() && failures.is_empty() {
+        return observe(args, "no manager runs");
+    }
+    Ok((Source::Managers, Origin::Managers))
+}
+
+fn observe(args: &Top, why: &'static str) -> Result<(Source, Origin), Failure> {
+    let source = top::observe(args.tracker.kind(), args.interval)?;
+    Ok((source, Origin::Observer(why)))
+}

@@ -1,0 +1,152 @@
+//! Where samples come from: the running managers, or a look of our own. Samples are taken on a thread of their own, on
+//! request only, so that a manager that answers slowly does not hold up the keys.
+
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
+use std::time::Duration;
+
+use mega_core::engine::Budgets;
+use mega_linux::kernel::{Kernel, LiveKernel};
+use mega_linux::settings::fault::{FaultMeans, FaultMode};
+use mega_linux::{Host, HostOptions, TrackerKind};
+
+use super::sample::Sample;
+use super::state::Key;
+use super::update::Event;
+use crate::config::{Config, Select, Settings};
+use crate::control;
+use crate::exit::Failure;
+use crate::manager::Manager;
+use crate::report::{ManagerStatus, Mode, ProcessDetail};
+use crate::selection::Selection;
+use crate::snapshot::Fault;
+use crate::worker::Worker;
+
+/// Looking by itself it shows the processes with at least as much resident: smaller ones gain nothing from huge pages
+/// that anybody would notice.
+const WORTH_A_LOOK: u64 = 32 << 20;
+/// How long the observer's thread may wait without a sign of life. Nobody waits for one.
+const PATIENCE: Duration = Duration::from_secs(3600);
+
+/// Where samples come from.
+pub(crate) enum Source {
+    /// The running managers.
+    Managers,
+    /// A manager in this process that changes nothing.
+    Observer(Worker),
+}
+
+/// What the sampling thread is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Order {
+    /// Look closely at this process too, or at none.
+    Look(Option<Key>),
+    /// Take samples, or take none.
+    Pause(bool),
+}
+
+/// Starts to look by itself, at every process with some memory. Changes nothing: it clears no Accessed bits, so what is
+/// accessed stays unknown.
+///
+/// # Errors
+/// Where this kernel or these privileges do not let it look.
+pub(crate) fn observe(tracker: Option<TrackerKind>, interval: Duration) -> Result<Source, Failure> {
+    let started = LiveKernel.now();
+    let host = Arc::new(Host::open(HostOptions {
+        dry_run: true,
+        tracker,
+    })?);
+    let fault = Fault {
+        mode: FaultMode::Inherit,
+        means: FaultMeans::Nothing,
+    };
+    // What it cannot look at is shown among the processes.
+    let tell = Box::new(|_: &str| {});
+    let mut manager = Manager::observer(host, Mode::Observe, fault, started, tell)?;
+    manager.manage_configured(everything(interval))?;
+    Worker::start(manager, PATIENCE, || {}).map(Source::Observer)
+}
+
+fn everything(interval: Duration) -> Config {
+    let select = Select {
+        name: "all".to_owned(),
+        selection: Selection {
+            min_resident: Some(WORTH_A_LOOK),
+            ..Selection::default()
+        },
+        settings: Settings {
+            interval,
+            budgets: Budgets::default(),
+            ..Settings::default()
+        },
+    };
+    Config {
+        tracker: None,
+        fault: FaultMode::Inherit,
+        status_group: None,
+        selects: vec![select],
+    }
+}
+
+impl Source {
+    /// Takes a sample.
+    fn sample(&self, look: Option<Key>) -> Sample {
+        let mut sample = Sample::now();
+        match self.statuses() {
+            Ok((managers, troubles)) => {
+                sample.managers = managers;
+                sample.troubles = troubles;
+            }
+            Err(failure) => sample.troubles.push(failure.to_string()),
+        }
+        if let Some(key) = look {
+            match self.look(key) {
+                Ok(detail) => sample.detail = Some((key.manager, detail)),
+                Err(reason) => sample.troubles.push(reason),
+            }
+        }
+        sample
+    }
+
+    fn statuses(&self) -> Result<(Vec<ManagerStatus>, Vec<String>), Failure> {
+        match self {
+            Source::Managers => control::ask_everyone(),
+            Source::Observer(worker) => Ok((vec![worker.published().status()], Vec::new())),
+        }
+    }
+
+    fn look(&self, key: Key) -> Result<ProcessDetail, String> {
+        match self {
+            Source::Managers => control::ask_for_process(key.manager, key.pid),
+            Source::Observer(worker) => worker.published().process(key.pid),
+        }
+    }
+}
+
+/// Takes a sample at once, at every interval and at every order, until nobody takes them any more.
+pub(super) fn run(
+    source: &Source,
+    interval: Duration,
+    orders: &Receiver<Order>,
+    events: &Sender<Event>,
+) {
+    let (mut look, mut paused) = (None, false);
+    loop {
+        if !paused {
+            let sample = Box::new(source.sample(look));
+            if events.send(Event::Sample(sample)).is_err() {
+                return;
+            }
+        }
+        let order = match paused {
+            true => orders.recv().map_err(|_| RecvTimeoutError::Disconnected),
+            false => orders.recv_timeout(interval),
+        };
+        match order {
+            Ok(Order::Look(key)) => look = key,
+            Ok(Order::Pause(is_paused)) => paused = is_paused,
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => return,
+        }
+    }
+}
