@@ -1,5 +1,6 @@
 //! The directory for what mega knows beyond a reboot.
 
+use std::io::Write;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
@@ -35,4 +36,28 @@ pub(crate) fn create(path: &Path) -> Result<(), Error> {
         .mode(0o700)
         .create(path)
         .map_err(Error::io("create", path))
+}
+
+/// How the names of drafts end that [`replace`] writes. A killed mega may leave one.
+pub(crate) const DRAFT: &str = ".draft";
+
+/// Writes a file in an existing directory: a reader, or a crash, sees the old content or the new, never a part. Two that
+/// write at once do not mix.
+///
+/// # Errors
+/// [`Error::Io`].
+pub(crate) fn replace(path: &Path, content: &[u8]) -> Result<(), Error> {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let draft = path.with_file_name(format!(".{name}.{}{DRAFT}", std::process::id()));
+    let written = std::fs::File::create(&draft).and_then(|mut file| {
+        file.write_all(content)?;
+        file.sync_all()
+    });
+    written
+        .and_then(|()| std::fs::rename(&draft, path))
+        .map_err(|error| {
+            // The draft is of no use to anyone; that it may remain is not worth a second error.
+            let _ = std::fs::remove_file(&draft);
+            Error::io("write", path)(error)
+        })
 }

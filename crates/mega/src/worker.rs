@@ -38,14 +38,12 @@ impl Published {
     /// The latest snapshot.
     pub(crate) fn latest(&self) -> Arc<Snapshot> {
         // A snapshot is replaced as a whole, so a poisoned lock holds a good one.
-        Arc::clone(&self.0.lock().unwrap_or_else(PoisonError::into_inner))
+        Arc::clone(&self.latest.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// The status of the manager. Making it does not hold the lock.
     pub(crate) fn status(&self) -> ManagerStatus {
         self.latest().status()
-<<<<<<< HEAD
-=======
     }
 
     /// A close look at one of its processes. The manager looks closely from its next step on, for as long as somebody
@@ -58,12 +56,6 @@ impl Published {
         let detail = latest.process(pid)?;
         self.watch.add(pid, latest.host.kernel().now());
         Ok(detail)
-    }
-
-    fn latest(&self) -> Arc<Snapshot> {
-        // A snapshot is replaced as a whole, so a poisoned lock holds a good one. Who has it does not hold the lock.
-        Arc::clone(&self.latest.lock().unwrap_or_else(PoisonError::into_inner))
->>>>>>> top
     }
 
     fn set(&self, snapshot: Snapshot) {

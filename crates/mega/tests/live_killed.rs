@@ -16,9 +16,9 @@ use mega_linux::kernel::{Kernel, LiveKernel};
 use mega_linux::settings::thp_mode::{self, ThpMode};
 
 /// Daemons that are killed.
-const KILLS: usize = 200;
+const KILLS: u32 = 200;
 /// Of these, how many run at a time.
-const AT_A_TIME: usize = 4;
+const AT_A_TIME: u32 = 4;
 
 /// The global THP mode as it was, written back also when the test fails.
 struct Before(ThpMode);
@@ -119,7 +119,7 @@ fn time_to_change(folder: &Path) -> Duration {
 /// Kills daemons, some at a time, at random moments. After each round the next start puts the mode back.
 fn kill_daemons(folder: &Path, pid: u32) -> Seen {
     // From before the first change to long after it.
-    let longest = 3 * time_to_change(folder) / AT_A_TIME as u32;
+    let longest = 3 * time_to_change(folder) / AT_A_TIME;
     let mut seen = Seen::default();
     // Other moments in each run.
     let now = std::time::SystemTime::UNIX_EPOCH.elapsed().expect("a time");

@@ -1,11 +1,10 @@
 //! Where the calibration is kept: one file of JSON.
 
-use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use mega_core::worth::{Calibration, Validity};
 
-use crate::Error;
+use crate::{Error, state_dir};
 
 const NAME: &str = "calibration.json";
 
@@ -25,23 +24,15 @@ pub struct Place {
 }
 
 impl Place {
-    /// The directory that the environment variable `MEGA_STATE_DIR` names; for root `/var/lib/mega`; for others `mega` in
-    /// `XDG_STATE_HOME`.
+    /// The [state directory](state_dir).
     ///
     /// # Errors
-    /// In words, where there is none of them.
+    /// In words, where there is none.
     pub fn of_this_user() -> Result<Self, String> {
-        let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty());
-        if let Some(directory) = variable("MEGA_STATE_DIR") {
-            return Ok(Place::at(directory.into()));
-        }
-        if rustix::process::geteuid().is_root() {
-            return Ok(Place::at("/var/lib/mega".into()));
-        }
-        match variable("XDG_STATE_HOME") {
-            Some(home) => Ok(Place::at(Path::new(&home).join("mega"))),
-            None => Err("only root has /var/lib/mega, and XDG_STATE_HOME is not set".to_owned()),
-        }
+        let directory = state_dir::location();
+        directory.map(Place::at).ok_or_else(|| {
+            "there is no directory for it: neither HOME nor MEGA_STATE_DIR is set".to_owned()
+        })
     }
 
     /// This directory, whether or not it is there.
@@ -90,23 +81,10 @@ impl Place {
     /// # Errors
     /// [`Error::Io`].
     pub fn store(&self, calibration: &Calibration) -> Result<(), Error> {
-        std::fs::create_dir_all(&self.directory).map_err(Error::io("create", &self.directory))?;
+        state_dir::create(&self.directory)?;
         let file = self.file();
-        let draft = self
-            .directory
-            .join(format!(".{NAME}.{}", std::process::id()));
-        let written = serde_json::to_vec_pretty(calibration)
-            .map_err(std::io::Error::other)
-            .and_then(|text| {
-                let mut file = std::fs::File::create(&draft)?;
-                file.write_all(&text)?;
-                file.sync_all()
-            })
-            .and_then(|()| std::fs::rename(&draft, &file));
-        written.map_err(|error| {
-            // The draft is of no use to anyone; that it may remain is not worth a second error.
-            let _ = std::fs::remove_file(&draft);
-            Error::io("write", &file)(error)
-        })
+        let text = serde_json::to_vec_pretty(calibration)
+            .map_err(|error| Error::io("write", &file)(error.into()))?;
+        state_dir::replace(&file, &text)
     }
 }

@@ -4,7 +4,7 @@
 //! time may lose what one of them learnt. A damaged file is told of and counts for nothing; the next run replaces it.
 
 use std::fs::File;
-use std::io::{ErrorKind, Read, Write};
+use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -115,23 +115,9 @@ impl Store {
             path: self.folder.clone(),
             reason: format!("{name:?} cannot be the name of a profile"),
         })?;
-        let io = |source| Error::io("write", &path)(source);
-        let text = serde_json::to_vec_pretty(profile).map_err(|error| io(error.into()))?;
-        // A name of its own, for two runs may end at the same time.
-        let draft = self
-            .folder
-            .join(format!(".{name}.{}.draft", std::process::id()));
-        let written = File::create(&draft).and_then(|mut file| {
-            file.write_all(&text)?;
-            file.sync_all()
-        });
-        written
-            .and_then(|()| std::fs::rename(&draft, &path))
-            .map_err(|error| {
-                // The draft is of no use to anyone; that it may remain is not worth a second error.
-                let _ = std::fs::remove_file(&draft);
-                io(error)
-            })?;
+        let text = serde_json::to_vec_pretty(profile)
+            .map_err(|error| Error::io("write", &path)(error.into()))?;
+        state_dir::replace(&path, &text)?;
         self.forget_oldest(&path)
     }
 
@@ -191,7 +177,7 @@ impl Store {
             let name = name.to_string_lossy();
             if name.ends_with(SUFFIX) && path != kept {
                 files.push((written, path));
-            } else if name.ends_with(".draft") && written < day_ago {
+            } else if name.ends_with(state_dir::DRAFT) && written < day_ago {
                 // It may stay: the next run tries again.
                 let _ = std::fs::remove_file(path);
             }

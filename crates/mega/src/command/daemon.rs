@@ -72,19 +72,15 @@ pub(super) fn run(args: &Daemon) -> Result<ExitCode, Failure> {
     let mut manager = Manager::new(host, mode, fault, started, tell)?;
     manager.manage_configured(config.clone())?;
     let worker = Worker::start(manager, patience(), || notify(&[NotifyState::Watchdog]))?;
-<<<<<<< HEAD
     let uptime = LiveKernel.now().saturating_sub(started);
     let published = worker.published();
-    let served = Server::start(&run_dir, published.clone()).and_then(|server| {
+    let server = Server::start(&run_dir, published.clone(), config.status_group);
+    let served = server.and_then(|server| {
         let endpoint = Endpoint::start(inherited, &config.metrics, published, uptime)?;
         Ok((server, endpoint))
     });
     let (server, mut endpoint) = match served {
         Ok(served) => served,
-=======
-    let server = match Server::start(&run_dir, worker.published(), config.status_group) {
-        Ok(server) => server,
->>>>>>> top
         Err(failure) => {
             // The manager puts back what it changed globally.
             worker.stop()?;

@@ -40,11 +40,8 @@ struct Written {
 struct Draft {
     tracker: Option<Option<TrackerKind>>,
     fault: Option<FaultMode>,
-<<<<<<< HEAD
     metrics: Metrics,
-=======
     status_group: Option<u32>,
->>>>>>> top
     defaults: Overrides,
     selects: Vec<Written>,
 }
@@ -109,18 +106,15 @@ impl Draft {
             self.tracker = Some(tracker);
         }
         replace(&mut self.fault, root.optional("fault", fault)?);
-<<<<<<< HEAD
         if let Some(metrics) = root.raw("metrics") {
             let mut reader = table(source, "metrics", metrics)?;
             self.metrics.read(&mut reader)?;
             reader.finish()?;
         }
-=======
         replace(
             &mut self.status_group,
             root.optional("status_group", group)?,
         );
->>>>>>> top
         if let Some(defaults) = root.raw("defaults") {
             let mut reader = table(source, "defaults", defaults)?;
             self.defaults.read(&mut reader)?;
@@ -168,11 +162,8 @@ impl Draft {
             tracker: self.tracker.flatten(),
             // mega does not change unasked what concerns every program of the machine.
             fault: self.fault.unwrap_or(FaultMode::Inherit),
-<<<<<<< HEAD
             metrics: self.metrics,
-=======
             status_group: self.status_group,
->>>>>>> top
             selects: selects.collect::<Result<_, _>>()?,
         })
     }

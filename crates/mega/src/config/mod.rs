@@ -61,13 +61,10 @@ pub(crate) struct Config {
     pub(crate) tracker: Option<TrackerKind>,
     /// What page faults take while the daemon runs.
     pub(crate) fault: FaultMode,
-<<<<<<< HEAD
     /// How metrics are served.
     pub(crate) metrics: Metrics,
-=======
     /// The group whose members may ask what the daemon sees and does.
     pub(crate) status_group: Option<u32>,
->>>>>>> top
     /// The selections. A process belongs to the first that takes it. There is at least one.
     pub(crate) selects: Vec<Select>,
 }

@@ -84,11 +84,7 @@ fn unknown_keys_name_file_line_and_nearest() {
     );
     assert_eq!(
         refusal(&format!("colour = 1\n{SELECT}")),
-<<<<<<< HEAD
-        "mega.toml:1: unknown key 'colour'; there are tracker, fault, metrics, defaults, select"
-=======
-        "mega.toml:1: unknown key 'colour'; there are tracker, fault, status_group, defaults, select"
->>>>>>> top
+        "mega.toml:1: unknown key 'colour'; there are tracker, fault, status_group, metrics, defaults, select"
     );
 }
 
