@@ -6,6 +6,7 @@
 
 pub mod act;
 mod bpf;
+pub mod calibrate;
 pub mod doctor;
 pub mod error;
 pub mod host;
