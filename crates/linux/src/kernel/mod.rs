@@ -245,6 +245,16 @@ pub trait Kernel: Send + Sync {
     /// CPU time this process has used (`CLOCK_PROCESS_CPUTIME_ID`).
     fn cpu_time(&self) -> Duration;
 
+    /// Lets the calling thread sleep.
+    fn sleep(&self, time: Duration);
+
+    /// Takes so many huge pages of this process's own, touches each, and gives them back; returns how long touching them took.
+    /// Where no block is free some are base pages. Nothing but their backing by a hypervisor is another afterwards.
+    ///
+    /// # Errors
+    /// As `mmap` and `madvise`, or [`Refused`].
+    fn touch_blocks(&self, count: usize) -> io::Result<Duration>;
+
     /// Asks mega.ko, whose `device` is `/dev/mega` opened by [`Kernel::open`].
     ///
     /// # Errors

@@ -107,6 +107,14 @@ impl<K: Kernel> Kernel for ReadOnly<K> {
         self.0.cpu_time()
     }
 
+    fn sleep(&self, time: Duration) {
+        self.0.sleep(time);
+    }
+
+    fn touch_blocks(&self, _count: usize) -> io::Result<Duration> {
+        Err(Refused::error())
+    }
+
     fn ask_module(&self, device: &FileHandle, request: ModuleRequest<'_>) -> io::Result<()> {
         match request.writes() {
             true => Err(Refused::error()),

@@ -19,7 +19,7 @@ mod known_memory;
 mod mapped;
 mod module;
 mod open;
-mod own_memory;
+pub(crate) mod own_memory;
 mod page_idle;
 pub(crate) mod pagemap;
 mod self_check;
