@@ -8,12 +8,14 @@ use std::time::Duration;
 
 use mega_core::worth::Touches;
 use mega_core::{
-    Action, Machine, Observation, Outcome, ProcessId, ProcessObservation, Region,
+    Action, HUGE_PAGE_SIZE, Machine, Observation, Outcome, ProcessId, ProcessObservation, Region,
     RegionObservation, RegionRef, Span,
 };
 
 use crate::act::perform;
+use crate::act::warm::Warmer;
 use crate::observe::cgroups::{self, Cgroups};
+use crate::observe::idle::IdleCpus;
 use crate::observe::memory;
 use crate::observe::nodes::ProcessorNodes;
 use crate::observe::zero_filled::ZeroCounter;
@@ -24,6 +26,9 @@ use crate::process::statm;
 use crate::process::target::{Held, Target};
 use crate::touches::{self, Effort};
 use crate::{Error, Host};
+
+/// Of the free blocks at most this part is taken for a moment to have it backed.
+const SPARED_SHARE: u64 = 4;
 
 /// How a [`LinuxMachine`] treats its targets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,6 +64,10 @@ pub struct LinuxMachine {
     nodes: ProcessorNodes,
     cgroup_mount: Option<PathBuf>,
     zero_counter: ZeroCounter,
+    warmer: Warmer,
+    idle: IdleCpus,
+    /// Bytes of contiguity at the last observation.
+    contiguity: u64,
 }
 
 impl LinuxMachine {
@@ -78,6 +87,9 @@ impl LinuxMachine {
             last_observation: None,
             sharing: Sharing::default(),
             zero_counter: ZeroCounter::default(),
+            warmer: Warmer::default(),
+            idle: IdleCpus::default(),
+            contiguity: 0,
         }
     }
 
@@ -361,6 +373,7 @@ impl Machine for LinuxMachine {
 
     fn observe(&mut self) -> Result<Observation, Error> {
         let memory = memory::observe(self.host.kernel().as_ref())?;
+        self.contiguity = memory.contiguity;
         let now = self.now();
         let mut observation = Observation {
             interval: self
@@ -368,6 +381,7 @@ impl Machine for LinuxMachine {
                 .map_or(Duration::ZERO, |last| now.saturating_sub(last)),
             processes: Vec::with_capacity(self.wanted.len()),
             memory,
+            idle_cpus: self.idle.since_last(self.host.kernel().as_ref()),
             giant_pages: self.host.has_giant_pages(),
             free_zero: self.host.can_free_zero(),
         };
@@ -417,6 +431,18 @@ impl Machine for LinuxMachine {
         });
         self.zero_counter = counter;
         counted.ok().flatten()
+    }
+
+    fn prepare(&mut self, promotions: usize) {
+        // Where blocks are few the kernel would have to make some.
+        let wanted = promotions as u64 * HUGE_PAGE_SIZE;
+        if !self.host.is_dry_run() && self.contiguity / SPARED_SHARE >= wanted {
+            self.warmer.prepare(self.host.kernel().as_ref(), promotions);
+        }
+    }
+
+    fn rest(&mut self, time: Duration) {
+        self.host.kernel().sleep(time);
     }
 
     fn act(&mut self, actions: &[Action]) -> Vec<Outcome> {

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use mega_core::engine::Interval;
 use mega_core::policy::DEFAULT_POLICY;
 use mega_linux::TrackerKind;
 use mega_linux::settings::fault::FaultMode;
@@ -179,15 +180,18 @@ pub(crate) struct PolicyArgs {
 /// What managing may cost.
 #[derive(Debug, Args)]
 pub(crate) struct BoundArgs {
-    /// Time between two observations
-    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = value::interval)]
-    pub(crate) interval: Duration,
-    /// CPU time the manager may use, as a share of one core
+    /// Time between two observations, or `auto`: short while the program is new or changes, longer once it has settled
+    #[arg(long, value_name = "TIME", default_value = "auto", value_parser = value::interval_or_auto)]
+    pub(crate) interval: Interval,
+    /// CPU time the manager may use, as a share of one core: a mean over two minutes
     #[arg(long, value_name = "SHARE", default_value = "25%", value_parser = value::cpu_share)]
     pub(crate) cpu_budget: f64,
     /// Bytes that promotions may copy per second
-    #[arg(long, value_name = "BYTES", default_value = "1GiB", value_parser = value::bytes_per_second)]
+    #[arg(long, value_name = "BYTES", default_value = "4GiB", value_parser = value::bytes_per_second)]
     pub(crate) copy_budget: u64,
+    /// Share of its time that the program may stand still because its memory is promoted
+    #[arg(long, value_name = "SHARE", default_value = "50%", value_parser = value::standstill)]
+    pub(crate) standstill: f64,
     /// How long mega may hold the program's mmap lock in one go
     #[arg(long, value_name = "TIME", default_value = "10ms", value_parser = value::lock_bound)]
     pub(crate) lock_bound: Duration,

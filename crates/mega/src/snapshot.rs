@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mega_core::ProcessId;
-use mega_core::engine::{StepReport, Totals};
+use mega_core::engine::{Interval, StepReport, Totals};
 use mega_linux::kernel::Kernel;
 use mega_linux::physical::buddyinfo;
 use mega_linux::process::Stat;
@@ -144,6 +144,15 @@ impl Snapshot {
 }
 
 impl GroupSnapshot {
+    /// The interval; where the programs ask for it, the one since the latest step.
+    fn interval(&self) -> Duration {
+        match (self.settings.interval, &self.latest) {
+            (Interval::Fixed(interval), _) => interval,
+            (Interval::Auto, Some(latest)) => latest.next_interval,
+            (Interval::Auto, None) => Interval::EQUAL,
+        }
+    }
+
     fn status(&self, host: &Host) -> GroupStatus {
         let summaries = self.latest.iter().flat_map(|report| &report.processes);
         let processes: Vec<ProcessReport> = summaries
@@ -165,9 +174,11 @@ impl GroupSnapshot {
             name: self.name.clone(),
             policy: self.settings.policy.clone(),
             parameters: self.settings.parameters.clone(),
-            interval_seconds: self.settings.interval.as_secs_f64(),
+            interval_seconds: self.interval().as_secs_f64(),
+            interval_auto: self.settings.interval == Interval::Auto,
             cpu_budget: self.settings.budgets.cpu_share,
             copy_budget: self.settings.budgets.copy_bytes_per_second,
+            standstill: self.settings.budgets.standstill,
             lock_bound_seconds: self.settings.lock_bound.as_secs_f64(),
             longest_hold_seconds: self.longest_hold.as_secs_f64(),
             totals: processes.iter().map(|process| process.observed).sum(),

@@ -138,10 +138,12 @@ fn manage(
     beat: &dyn Fn(),
 ) -> Manager {
     loop {
-        let pause = manager.tick();
-        published.set(manager.snapshot());
+        let tick = manager.tick();
+        if tick.has_news {
+            published.set(manager.snapshot());
+        }
         beat();
-        match inbox.recv_timeout(pause.min(patience)) {
+        match inbox.recv_timeout(tick.pause.min(patience)) {
             Err(RecvTimeoutError::Timeout) => {}
             Ok(Order::Stop) | Err(RecvTimeoutError::Disconnected) => return manager,
             Ok(Order::Configure(config, reply)) => {

@@ -333,7 +333,7 @@ fn the_report_has_every_field_that_is_documented() {
     let group = &report["groups"][0];
     assert_eq!(
         keys(group),
-        "actions copy_budget cpu_budget interval_seconds last_error lock_bound_seconds longest_hold_seconds name parameters policy processes refused totals"
+        "actions copy_budget cpu_budget interval_auto interval_seconds last_error lock_bound_seconds longest_hold_seconds name parameters policy processes refused standstill totals"
     );
     assert_eq!(
         keys(&group["totals"]),

@@ -8,11 +8,13 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use mega_core::Region;
 use rustix::fs::{Mode, OFlags};
 use rustix::process::{Pid, PidfdFlags};
 use rustix::time::ClockId;
 
 use crate::module::{ModuleRequest, ioctl};
+use crate::observe::tracker::own_memory::{self, OwnMemory};
 
 use super::{Advice, FileHandle, Kernel, PageRange, PagemapScan, ProcessHandle, ThpDisable, sys};
 
@@ -137,6 +139,16 @@ impl Kernel for LiveKernel {
         if let Ok(slack) = slack {
             let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(slack));
         }
+    }
+
+    fn touch_blocks(&self, count: usize) -> io::Result<Duration> {
+        let memory = OwnMemory::new(count)?;
+        memory.advise(memory.range(), own_memory::Advice::Huge)?;
+        let started = self.now();
+        for region in Region::wholly_inside(memory.range().start, memory.range().end) {
+            memory.write(region.start());
+        }
+        Ok(self.now().saturating_sub(started))
     }
 
     fn ask_module(&self, device: &FileHandle, request: ModuleRequest<'_>) -> io::Result<()> {

@@ -255,6 +255,13 @@ pub trait Kernel: Send + Sync {
     /// Waits, and a few microseconds at most longer where the CPU is free.
     fn sleep(&self, time: Duration);
 
+    /// Takes so many huge pages of this process's own, touches each, and gives them back; returns how long touching them took.
+    /// Where no block is free some are base pages. Nothing but their backing by a hypervisor is another afterwards.
+    ///
+    /// # Errors
+    /// As `mmap` and `madvise`, or [`Refused`].
+    fn touch_blocks(&self, count: usize) -> io::Result<Duration>;
+
     /// Asks mega.ko, whose `device` is `/dev/mega` opened by [`Kernel::open`].
     ///
     /// # Errors

@@ -115,6 +115,10 @@ impl<K: Kernel> Kernel for ReadOnly<K> {
         self.0.sleep(time);
     }
 
+    fn touch_blocks(&self, _count: usize) -> io::Result<Duration> {
+        Err(Refused::error())
+    }
+
     fn ask_module(&self, device: &FileHandle, request: ModuleRequest<'_>) -> io::Result<()> {
         match request.writes() {
             true => Err(Refused::error()),

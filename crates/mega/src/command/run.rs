@@ -86,6 +86,7 @@ fn settings(args: &Run) -> Settings {
         budgets: Budgets {
             cpu_share: args.bounds.cpu_budget,
             copy_bytes_per_second: args.bounds.copy_budget,
+            standstill: args.bounds.standstill,
         },
         lock_bound: args.bounds.lock_bound,
     }

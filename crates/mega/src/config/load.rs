@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use glob::Pattern;
+use mega_core::engine::Interval;
 use mega_core::policy::{self, BuildError, Parameters};
 use mega_linux::TrackerKind;
 use mega_linux::settings::fault::FaultMode;
@@ -21,9 +22,10 @@ use crate::value;
 struct Overrides {
     policy: Option<String>,
     parameters: Option<Parameters>,
-    interval: Option<Duration>,
+    interval: Option<Interval>,
     cpu_budget: Option<f64>,
     copy_budget: Option<u64>,
+    standstill: Option<f64>,
     lock_bound: Option<Duration>,
 }
 
@@ -214,7 +216,7 @@ impl Overrides {
         );
         replace(
             &mut self.interval,
-            reader.optional("interval", parsed(value::interval))?,
+            reader.optional("interval", parsed(value::interval_or_auto))?,
         );
         replace(
             &mut self.cpu_budget,
@@ -223,6 +225,10 @@ impl Overrides {
         replace(
             &mut self.copy_budget,
             reader.optional("copy_budget", parsed(value::bytes_per_second))?,
+        );
+        replace(
+            &mut self.standstill,
+            reader.optional("standstill", parsed(value::standstill))?,
         );
         replace(
             &mut self.lock_bound,
@@ -249,6 +255,7 @@ impl Overrides {
         let mut budgets = defaults.budgets;
         budgets.cpu_share = self.cpu_budget.unwrap_or(budgets.cpu_share);
         budgets.copy_bytes_per_second = self.copy_budget.unwrap_or(budgets.copy_bytes_per_second);
+        budgets.standstill = self.standstill.unwrap_or(budgets.standstill);
         Settings {
             policy,
             parameters,

@@ -6,7 +6,7 @@ mod reader;
 
 use std::time::Duration;
 
-use mega_core::engine::Budgets;
+use mega_core::engine::{Budgets, Interval};
 use mega_core::policy::{DEFAULT_POLICY, Parameters};
 use mega_linux::TrackerKind;
 use mega_linux::settings::fault::FaultMode;
@@ -24,7 +24,7 @@ pub(crate) struct Settings {
     /// Its parameters, where they are not the defaults.
     pub(crate) parameters: Parameters,
     /// Time between two observations.
-    pub(crate) interval: Duration,
+    pub(crate) interval: Interval,
     /// What managing may cost.
     pub(crate) budgets: Budgets,
     /// How long a target's mmap lock may be held in one go.
@@ -36,7 +36,7 @@ impl Default for Settings {
         Settings {
             policy: DEFAULT_POLICY.to_owned(),
             parameters: Parameters::new(),
-            interval: Duration::from_secs(5),
+            interval: Interval::Auto,
             budgets: Budgets::default(),
             lock_bound: Duration::from_millis(10),
         }

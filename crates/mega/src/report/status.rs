@@ -97,11 +97,18 @@ pub(crate) struct GroupStatus {
     pub(crate) policy: String,
     /// Those that are not the defaults.
     pub(crate) parameters: Parameters,
+    /// Until the next observation, as of the latest one.
     pub(crate) interval_seconds: f64,
+    /// Whether mega chooses the interval.
+    #[serde(default)]
+    pub(crate) interval_auto: bool,
     /// Of one core.
     pub(crate) cpu_budget: f64,
     /// Bytes per second.
     pub(crate) copy_budget: u64,
+    /// Of a process's time.
+    #[serde(default)]
+    pub(crate) standstill: f64,
     pub(crate) lock_bound_seconds: f64,
     /// The longest time that mega held a process's mmap lock in one go, since the start, in calls that can be cut.
     #[serde(default)]

@@ -278,6 +278,18 @@ impl Kernel for FakeKernel {
         self.state().now += time;
     }
 
+    /// As many as are cold take [`FakeState::cold_block`], the others [`FakeState::warm_block`].
+    fn touch_blocks(&self, count: usize) -> io::Result<Duration> {
+        let mut state = self.state();
+        let count = u32::try_from(count).unwrap_or(u32::MAX);
+        let cold = count.saturating_sub(state.warm_blocks);
+        state.warm_blocks = state.warm_blocks.max(count);
+        state.touched_blocks += count;
+        let took = state.cold_block * cold + state.warm_block * (count - cold);
+        state.now += took;
+        Ok(took)
+    }
+
     fn ask_module(&self, _device: &FileHandle, request: ModuleRequest<'_>) -> io::Result<()> {
         let mut state = self.state();
         let mut module = state.module.take().ok_or_else(|| errno(libc::ENODEV))?;
