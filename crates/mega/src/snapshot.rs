@@ -145,7 +145,7 @@ impl Snapshot {
 
 impl GroupSnapshot {
     /// The interval; where the programs ask for it, the one since the latest step.
-    fn interval(&self) -> Duration {
+    pub(crate) fn interval(&self) -> Duration {
         match (self.settings.interval, &self.latest) {
             (Interval::Fixed(interval), _) => interval,
             (Interval::Auto, Some(latest)) => latest.next_interval,

@@ -178,7 +178,7 @@ impl Sample {
             "selection_interval",
             "Time between two observations.",
             Some(Unit::Seconds),
-            self.each(|selection| selection.settings.interval.as_secs_f64()),
+            self.each(|selection| selection.interval.as_secs_f64()),
         )?;
         families.gauge(
             "selection_cpu_budget",

@@ -41,6 +41,8 @@ pub(super) struct Sample {
 pub(super) struct Selection {
     pub(super) name: String,
     pub(super) settings: Arc<Settings>,
+    /// The time from the latest observation to the next.
+    pub(super) interval: Duration,
     /// What was done since the start.
     pub(super) totals: Totals,
     pub(super) longest_hold: Duration,
@@ -96,6 +98,7 @@ impl Selection {
         Selection {
             name: group.name.clone(),
             settings: Arc::clone(&group.settings),
+            interval: group.interval(),
             totals: group.totals.clone(),
             longest_hold: group.longest_hold,
             refused: group.refused_count,

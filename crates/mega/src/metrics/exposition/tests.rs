@@ -23,6 +23,7 @@ fn selection(name: &str) -> Selection {
         name: name.to_owned(),
         settings: Arc::new(Settings::default()),
         totals,
+        interval: Duration::from_secs(5),
         longest_hold: Duration::from_millis(2),
         refused: 1,
         failed: false,
