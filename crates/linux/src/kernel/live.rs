@@ -139,6 +139,10 @@ impl Kernel for LiveKernel {
         }
     }
 
+    fn try_tlb_miss_counter(&self) -> io::Result<()> {
+        sys::open_tlb_miss_counter().map(drop)
+    }
+
     fn ask_module(&self, device: &FileHandle, request: ModuleRequest<'_>) -> io::Result<()> {
         ioctl::ask(device.fd().ok_or_else(not_live)?, request)
     }

@@ -3,7 +3,7 @@
 //! [`LiveKernel`] is the kernel this runs on, [`ReadOnly`] refuses every write (dry run). With the feature `fake` there
 //! is a scripted kernel for tests, `fake::FakeKernel`. The trait is flat and its arguments are plain data, so that a
 //! recorder can wrap it. Two things do not pass it: the BPF walker, because a loaded program is a live object of its own
-//! ([`crate::observe::tracker`]), and what a tracker does to memory of its own to check itself.
+//! ([`crate::observe::tracker`]), and what a tracker or the calibration does to memory of its own.
 
 #[cfg(any(test, feature = "fake"))]
 pub mod fake;
@@ -254,6 +254,14 @@ pub trait Kernel: Send + Sync {
 
     /// Waits, and a few microseconds at most longer where the CPU is free.
     fn sleep(&self, time: Duration);
+
+    /// Opens, and closes again, the processor's counter of loads that miss the TLB (`perf_event_open`).
+    ///
+    /// # Errors
+    /// As `perf_event_open`: `ENOENT` where the processor, or its hypervisor, has no such counter, as by default.
+    fn try_tlb_miss_counter(&self) -> io::Result<()> {
+        Err(io::Error::from_raw_os_error(libc::ENOENT))
+    }
 
     /// Asks mega.ko, whose `device` is `/dev/mega` opened by [`Kernel::open`].
     ///

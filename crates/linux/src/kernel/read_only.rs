@@ -115,6 +115,10 @@ impl<K: Kernel> Kernel for ReadOnly<K> {
         self.0.sleep(time);
     }
 
+    fn try_tlb_miss_counter(&self) -> io::Result<()> {
+        self.0.try_tlb_miss_counter()
+    }
+
     fn ask_module(&self, device: &FileHandle, request: ModuleRequest<'_>) -> io::Result<()> {
         match request.writes() {
             true => Err(Refused::error()),
