@@ -19,6 +19,9 @@ const STILL_RANDOM: f64 = 4.0;
 pub struct Reading {
     /// When, on any clock that all readings of a look share.
     pub at: Duration,
+    /// CPU time that the process had used then, all its threads together; or the same as `at` where that is not known so
+    /// exactly.
+    pub used: Duration,
     /// Entries whose Accessed bit was set.
     pub touched: u16,
     /// Cache lines of eight entries that hold one of those; 0 where lines are not counted.
@@ -47,6 +50,8 @@ pub struct Told {
     pub lines: f64,
     /// How long it lasted, in seconds.
     pub seconds: f64,
+    /// CPU time that the process used meanwhile, in seconds.
+    pub used: f64,
 }
 
 impl Look {
@@ -61,7 +66,8 @@ impl Look {
         }
         let seen = f64::from(self.last.touched.saturating_sub(self.first.touched)).min(fresh);
         let lines = f64::from(self.last.lines.saturating_sub(self.first.lines));
-        let (touches, lines) = match self.is_random(seen, fresh, seconds) {
+        let used = self.last.used.saturating_sub(self.first.used).as_secs_f64();
+        let (touches, lines) = match self.is_random(seen, fresh) {
             // The entries that were touched before the first reading are touched as often as the others.
             true => {
                 let all_lines = f64::from(LINES.min(self.entries));
@@ -78,17 +84,18 @@ impl Look {
             touches,
             lines,
             seconds,
+            used,
         })
     }
 
     /// Whether the reading in the middle is as touches at random would have it, which made `seen` of `fresh` entries touched
-    /// within `seconds`.
-    fn is_random(&self, seen: f64, fresh: f64, seconds: f64) -> bool {
-        if seen <= 0.0 {
+    /// in all.
+    fn is_random(&self, seen: f64, fresh: f64) -> bool {
+        let used = |reading: &Reading| reading.used.saturating_sub(self.first.used).as_secs_f64();
+        if seen <= 0.0 || used(&self.last) <= 0.0 {
             return true;
         }
-        let to_middle = self.middle.at.saturating_sub(self.first.at).as_secs_f64();
-        let part = (to_middle / seconds).clamp(0.0, 1.0);
+        let part = (used(&self.middle) / used(&self.last)).clamp(0.0, 1.0);
         let early = f64::from(self.middle.touched.saturating_sub(self.first.touched));
         let share = (seen / fresh).min(almost_all(fresh));
         let chance = (1.0 - (1.0 - share).powf(part)) / share;
@@ -118,6 +125,7 @@ mod tests {
     fn look(first: u16, middle: u16, last: u16) -> Look {
         let reading = |micros, touched| Reading {
             at: Duration::from_micros(micros),
+            used: Duration::from_micros(micros),
             touched,
             lines: 0,
         };

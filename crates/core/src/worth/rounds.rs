@@ -1,9 +1,9 @@
-//! The mean of some rounds of one measurement, and how sure it is.
+//! The ratio that some rounds of one measurement tell, and how sure it is.
 
 use super::Estimate;
 
 /// The fewest rounds that tell how far they scatter.
-pub(super) const FEWEST: usize = 4;
+const FEWEST: usize = 4;
 
 /// Student's t for 95 % with 1, 2 ... 30 degrees of freedom; beyond, the normal distribution's 1.96 is near enough.
 const STUDENT: [f64; 30] = [
@@ -12,22 +12,33 @@ const STUDENT: [f64; 30] = [
     2.052, 2.048, 2.045, 2.042,
 ];
 
-/// The mean of rounds that are alike and independent, with the interval that holds the truth 95 times in 100. `None` where
-/// there are too few. No end is below 0.
+/// What one round found: something done, and the time that it took.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Round {
+    pub(super) done: f64,
+    pub(super) time: f64,
+}
+
+/// What is done in a unit of time, by rounds that are alike and independent, with the interval that holds the truth 95 times
+/// in 100. Rounds with more time count for more. `None` where there are too few, or no time passed. No end is below 0.
 #[allow(clippy::cast_precision_loss, reason = "some hundred rounds at most")]
-pub(super) fn mean(rounds: &[f64]) -> Option<Estimate> {
-    if rounds.len() < FEWEST {
+pub(super) fn ratio(rounds: &[Round]) -> Option<Estimate> {
+    let count = rounds.len() as f64;
+    let time = rounds.iter().map(|round| round.time).sum::<f64>() / count;
+    if rounds.len() < FEWEST || time <= 0.0 {
         return None;
     }
-    let count = rounds.len() as f64;
-    let mean = rounds.iter().sum::<f64>() / count;
-    let squares: f64 = rounds.iter().map(|round| (round - mean).powi(2)).sum();
-    let deviation = (squares / (count - 1.0) / count).sqrt();
+    let ratio = rounds.iter().map(|round| round.done).sum::<f64>() / count / time;
+    let squares: f64 = rounds
+        .iter()
+        .map(|round| (round.done - ratio * round.time).powi(2))
+        .sum();
+    let deviation = (squares / (count - 1.0) / count).sqrt() / time;
     let reach = deviation * STUDENT.get(rounds.len() - 2).copied().unwrap_or(1.96);
     Some(Estimate {
-        value: mean,
-        low: (mean - reach).max(0.0),
-        high: mean + reach,
+        value: ratio,
+        low: (ratio - reach).max(0.0),
+        high: ratio + reach,
     })
 }
 
@@ -35,13 +46,31 @@ pub(super) fn mean(rounds: &[f64]) -> Option<Estimate> {
 mod tests {
     use super::*;
 
+    fn found(rounds: &[(f64, f64)]) -> Option<Estimate> {
+        let rounds: Vec<Round> = rounds
+            .iter()
+            .map(|(done, time)| Round {
+                done: *done,
+                time: *time,
+            })
+            .collect();
+        ratio(&rounds)
+    }
+
     #[test]
     fn the_interval_is_students() {
-        assert_eq!(mean(&[1.0, 2.0, 3.0]), None);
-        let found = mean(&[9.0, 11.0, 10.0, 10.0]).unwrap();
-        assert!((found.value - 10.0).abs() < 1e-9);
+        assert_eq!(found(&[(1.0, 1.0), (2.0, 1.0), (3.0, 1.0)]), None);
+        assert_eq!(found(&[(0.0, 0.0); 9]), None);
+        let mean = found(&[(9.0, 1.0), (11.0, 1.0), (10.0, 1.0), (10.0, 1.0)]).unwrap();
+        assert!((mean.value - 10.0).abs() < 1e-9);
         // The standard error is sqrt(2/3)/2.
-        assert!((found.high - 11.299).abs() < 1e-3, "{found:?}");
-        assert_eq!(mean(&[2.0; 5]), Some(Estimate::exact(2.0)));
+        assert!((mean.high - 11.299).abs() < 1e-3, "{mean:?}");
+    }
+
+    #[test]
+    fn a_round_in_which_little_time_was_used_is_no_scatter() {
+        let mean = found(&[(20.0, 2.0), (1.0, 0.1), (10.0, 1.0), (0.0, 0.0)]).unwrap();
+        assert!((mean.value - 10.0).abs() < 1e-9);
+        assert!(mean.high - mean.low < 1e-9);
     }
 }

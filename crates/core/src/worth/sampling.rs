@@ -10,8 +10,9 @@
 use std::ops::Range;
 use std::time::Duration;
 
+use super::Estimate;
 use super::look::Look;
-use super::{Estimate, rounds};
+use super::rounds::{self, Round};
 
 /// Strata at most. Each is looked at in each round.
 const STRATA: usize = 16;
@@ -29,12 +30,15 @@ const SHORTEST_WAIT: f64 = 0.05e-3;
 const LONGEST_WAIT: f64 = 20e-3;
 /// A wait becomes at most this many times as long, or as short, from one round to the next.
 const STEP: f64 = 8.0;
-/// Of a wait, the share that clearing and reading the units of one batch may take.
-const BATCH_SHARE: f64 = 0.1;
-/// About how long it takes to clear and read one unit, in seconds.
-const UNIT_COST: f64 = 0.1e-3;
+/// About how long it takes to clear one unit, in seconds. Clearing a batch takes as long as its wait at most, so that not
+/// many pages are touched before the first reading.
+const UNIT_COST: f64 = 0.06e-3;
 /// Units in one batch at most.
 const LARGEST_BATCH: usize = 16;
+/// Of all units, one in so many may be in one batch, or one alone. A page that was cleared costs its program some 150 ns at
+/// the next touch: the entry lies in the meter's cache, and the processor sets its bit. A program that makes a touch in 20 ns
+/// would do visibly less while many of its pages are cleared.
+const UNITS_FOR_ONE_IN_BATCH: usize = 512;
 
 /// Units to clear one after the other, and then to read together.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,8 +55,8 @@ pub struct Sampling {
     strata: Vec<Stratum>,
     units: Vec<UnitSum>,
     random: SplitMix,
-    /// The rate that each round told of the whole, in touches a second.
-    rounds: Vec<f64>,
+    /// What each round told of the whole: touches, and CPU time, each in a second.
+    rounds: Vec<Round>,
     lessons: usize,
     totals: Totals,
 }
@@ -61,15 +65,15 @@ pub struct Sampling {
 #[derive(Clone, Copy, Debug, Default)]
 struct UnitSum {
     entries: u16,
-    looks: u32,
-    rates: f64,
+    touches: f64,
+    used: f64,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Totals {
     touches: f64,
     lines: f64,
-    seconds: f64,
+    used: f64,
 }
 
 #[derive(Clone, Debug)]
@@ -85,6 +89,8 @@ struct Stratum {
     /// Of the looks of this round.
     round_looks: u32,
     round_rates: f64,
+    /// CPU time a second.
+    round_shares: f64,
 }
 
 impl Sampling {
@@ -122,7 +128,7 @@ impl Sampling {
         let mut batches = Vec::new();
         let mut rest = chosen.as_slice();
         while let Some((wait, _)) = rest.first() {
-            let (batch, later) = rest.split_at(batch_size(rest));
+            let (batch, later) = rest.split_at(batch_size(rest, self.units.len()));
             batches.push(Batch {
                 units: batch.iter().map(|(_, unit)| *unit).collect(),
                 wait: Duration::from_secs_f64(*wait),
@@ -153,24 +159,18 @@ impl Sampling {
         stratum.squares += rate * rate;
         stratum.round_looks += 1;
         stratum.round_rates += rate;
-        self.units[unit].looks += 1;
-        self.units[unit].rates += rate;
+        stratum.round_shares += told.used / told.seconds;
+        self.units[unit].touches += told.touches;
+        self.units[unit].used += told.used;
         self.totals.touches += told.touches;
         self.totals.lines += told.lines;
-        self.totals.seconds += told.seconds;
+        self.totals.used += told.used;
     }
 
     /// Ends a round: all its looks are recorded. Learns from it how long to wait, and counts it unless it was a lesson.
     pub fn end_round(&mut self) {
-        // A round in which half of the looks told nothing tells nothing itself.
-        let told = self
-            .strata
-            .iter()
-            .filter(|stratum| stratum.round_looks > 0)
-            .count();
-        if self.lessons == 0 && 2 * told >= self.strata.len() {
-            self.rounds
-                .push(self.strata.iter().map(Stratum::round_rate).sum());
+        if self.lessons == 0 {
+            self.rounds.push(self.round());
         }
         self.lessons = self.lessons.saturating_sub(1);
         for stratum in &mut self.strata {
@@ -178,16 +178,40 @@ impl Sampling {
         }
     }
 
-    /// Touches a second of all units together. `None` before there were enough rounds.
+    /// What this round told of the whole. The process ran now and then while it lasted; what it used while it touched
+    /// most counts most.
+    #[allow(clippy::cast_precision_loss, reason = "at most STRATA")]
+    fn round(&self) -> Round {
+        let all: f64 = self.strata.iter().map(Stratum::rate).sum();
+        let (mut done, mut time, mut weights) = (0.0, 0.0, 0.0);
+        for stratum in &self.strata {
+            done += stratum.round_rate() * stratum.count();
+            if stratum.round_looks > 0 {
+                let weight = match all > 0.0 {
+                    true => stratum.rate() / all,
+                    false => 1.0 / self.strata.len() as f64,
+                };
+                time += weight * stratum.round_shares / f64::from(stratum.round_looks);
+                weights += weight;
+            }
+        }
+        Round {
+            done,
+            time: if weights > 0.0 { time / weights } else { 0.0 },
+        }
+    }
+
+    /// Touches of all units together in a second of CPU time, or of time where looks did not know CPU time. `None` before
+    /// there were enough rounds in which the process ran.
     #[must_use]
     #[allow(clippy::cast_precision_loss, reason = "units are counted in thousands")]
     pub fn rate(&self) -> Option<Estimate> {
         if self.units.is_empty() {
             return Some(Estimate::exact(0.0));
         }
-        let mean = rounds::mean(&self.rounds)?;
+        let mean = rounds::ratio(&self.rounds)?;
         // Three touches may hide where none was seen (the rule of three).
-        let hidden = 3.0 * self.units.len() as f64 / self.totals.seconds.max(f64::MIN_POSITIVE);
+        let hidden = 3.0 * self.units.len() as f64 / self.totals.used.max(f64::MIN_POSITIVE);
         Some(Estimate::within(
             mean.value,
             mean.low,
@@ -215,7 +239,7 @@ impl Sampling {
                 .iter()
                 .map(|unit| f64::from(unit.entries))
                 .sum();
-            let rate = stratum.mean() * stratum.count() / entries.max(1.0);
+            let rate = stratum.rate() / entries.max(1.0);
             rates += rate * entries;
             squares += rate * rate * entries;
         }
@@ -226,7 +250,8 @@ impl Sampling {
         }
     }
 
-    /// The units looked at, each with its touches a second and how many units it stands for.
+    /// The units looked at while the process ran, each with its touches in the unit of time of [`Sampling::rate`] and how
+    /// many units it stands for.
     #[must_use]
     pub fn units(&self) -> Vec<(usize, f64, f64)> {
         let mut units = Vec::new();
@@ -235,13 +260,13 @@ impl Sampling {
                 stratum
                     .units
                     .clone()
-                    .filter(|unit| self.units[*unit].looks > 0)
+                    .filter(|unit| self.units[*unit].used > 0.0)
             };
             #[allow(clippy::cast_precision_loss, reason = "units are counted in thousands")]
             let weight = stratum.count() / seen().count().max(1) as f64;
             units.extend(seen().map(|unit| {
                 let sum = &self.units[unit];
-                (unit, sum.rates / f64::from(sum.looks), weight)
+                (unit, sum.touches / sum.used, weight)
             }));
         }
         units
@@ -276,12 +301,18 @@ impl Stratum {
             squares: 0.0,
             round_looks: 0,
             round_rates: 0.0,
+            round_shares: 0.0,
         }
     }
 
     #[allow(clippy::cast_precision_loss, reason = "units are counted in thousands")]
     fn count(&self) -> f64 {
         self.units.len() as f64
+    }
+
+    /// Touches a second of all its units.
+    fn rate(&self) -> f64 {
+        self.mean() * self.count()
     }
 
     /// Touches a second of one unit, in the mean of all looks.
@@ -294,19 +325,19 @@ impl Stratum {
         (self.squares / f64::from(self.looks.max(1))).sqrt() * self.count()
     }
 
-    /// Touches a second of all its units, as this round alone tells; as all looks tell where this round had none.
+    /// Touches a second of one unit, as this round alone tells; as all looks tell where this round had none.
     fn round_rate(&self) -> f64 {
-        let mean = match self.round_looks {
+        match self.round_looks {
             0 => self.mean(),
             looks => self.round_rates / f64::from(looks),
-        };
-        mean * self.count()
+        }
     }
 
     /// Takes the wait nearer to what leaves the wanted share of entries touched, and begins a new round.
     fn learn(&mut self, units: &[UnitSum]) {
         self.round_looks = 0;
         self.round_rates = 0.0;
+        self.round_shares = 0.0;
         if self.seconds <= 0.0 {
             return;
         }
@@ -323,15 +354,16 @@ impl Stratum {
     }
 }
 
-/// How many of the first of `chosen`, which are in order of their waits, make one batch, at least one.
+/// How many of the first of `chosen`, which are in order of their waits, make one batch, of a process with so many units; at
+/// least one.
 #[allow(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
     reason = "a small count"
 )]
-fn batch_size(chosen: &[(f64, usize)]) -> usize {
+fn batch_size(chosen: &[(f64, usize)], units: usize) -> usize {
     let wait = chosen.first().map_or(0.0, |(wait, _)| *wait);
-    let most = (wait * BATCH_SHARE / UNIT_COST) as usize;
+    let most = ((wait / UNIT_COST) as usize).min(units / UNITS_FOR_ONE_IN_BATCH);
     let alike = chosen
         .iter()
         .take_while(|(other, _)| *other <= wait * 1.5)
@@ -366,7 +398,7 @@ impl SplitMix {
     /// A number below `end`, which is not 0.
     #[allow(clippy::cast_possible_truncation, reason = "below a usize")]
     fn below(&mut self, end: usize) -> usize {
-        (u128::from(self.next()) * end as u128 >> 64) as usize
+        ((u128::from(self.next()) * end as u128) >> 64) as usize
     }
 
     /// So many of `units`, none a second time before each was chosen once.

@@ -9,11 +9,8 @@ use mega_core::worth::{Batch, Look, Reading, Sampling};
 use crate::kernel::{Advice, Kernel};
 use crate::observe::tracker::Bits;
 use crate::process::target::Held;
+use crate::touches::used::UsedTime;
 use crate::{Error, Host};
-
-/// A look at a unit tells nothing where clearing its bits took longer than this share of the wait: the meter was not
-/// running meanwhile, and who knows when each bit was cleared.
-const LONGEST_CLEARING: f64 = 2.0;
 
 /// Looks at units of one process, with rests in between.
 pub(super) struct Looks<'a> {
@@ -22,18 +19,27 @@ pub(super) struct Looks<'a> {
     share: f64,
     /// When to stop, in the middle of a round too.
     end: Duration,
+    /// Where the process's CPU time can be asked for.
+    used: Option<UsedTime>,
 }
 
 /// One unit while it is looked at.
 struct Unit {
     index: usize,
     range: Range<u64>,
+    is_clear: bool,
+    /// `None` where its bits could not be cleared.
     look: Option<Look>,
 }
 
 impl<'a> Looks<'a> {
-    pub(super) fn new(host: &'a Host, share: f64, end: Duration) -> Self {
-        Looks { host, share, end }
+    pub(super) fn new(host: &'a Host, used: Option<UsedTime>, share: f64, end: Duration) -> Self {
+        Looks {
+            host,
+            share,
+            end,
+            used,
+        }
     }
 
     /// One round of a sampling, whose units lie at `range`. One that the time did not suffice for does not count.
@@ -41,7 +47,7 @@ impl<'a> Looks<'a> {
     /// # Errors
     /// [`Error::Missing`], or as the tracker and clearing.
     pub(super) fn round(
-        &self,
+        &mut self,
         held: &mut Held,
         sampling: &mut Sampling,
         range: impl Fn(usize) -> Range<u64>,
@@ -64,12 +70,17 @@ impl<'a> Looks<'a> {
         Ok(())
     }
 
+    /// Whether the looks know the process's CPU time; otherwise their time is all that passed.
+    pub(super) fn know_cpu_time(&self) -> bool {
+        self.used.is_some()
+    }
+
     fn kernel(&self) -> &'a dyn Kernel {
         self.host.kernel().as_ref()
     }
 
     fn batch(
-        &self,
+        &mut self,
         held: &mut Held,
         batch: &Batch,
         range: impl Fn(usize) -> Range<u64>,
@@ -80,50 +91,35 @@ impl<'a> Looks<'a> {
             .map(|index| Unit {
                 index: *index,
                 range: range(*index),
+                is_clear: false,
                 look: None,
             })
             .collect();
         // In address order, as the tracker wants ranges.
         units.sort_by_key(|unit| unit.range.start);
-        let before = self.read(held, &units)?;
+        let before = self.read(held, &units)?.bits;
         held.carried.remember(&before.regions);
         for unit in &mut units {
             let seen = within(&before.regions, &unit.range);
-            unit.look = self.begin(held, unit, seen, batch.wait)?;
+            // What is clear needs no clearing, and its program no flush of the TLB.
+            let is_clear = seen.iter().all(|region| region.accessed == 0);
+            unit.is_clear = is_clear || self.clear(held, &unit.range)?;
         }
-        let begun = self.kernel().now();
+        let first = self.read(held, &units)?;
+        let begun = first.at;
         self.sleep_until(begun + batch.wait / 2);
         let middle = self.read(held, &units)?;
         self.sleep_until(begun + batch.wait);
         let last = self.read(held, &units)?;
         for unit in &mut units {
-            unit.end(&middle, &last);
+            unit.look = unit.is_clear.then(|| Look {
+                entries: entries(within(&last.bits.regions, &unit.range)),
+                first: first.of(&unit.range),
+                middle: middle.of(&unit.range),
+                last: last.of(&unit.range),
+            });
         }
         Ok(units)
-    }
-
-    /// Clears a unit's bits and takes the first reading. `None` where that did not go as it should.
-    fn begin(
-        &self,
-        held: &Held,
-        unit: &Unit,
-        seen: &[RegionObservation],
-        wait: Duration,
-    ) -> Result<Option<Look>, Error> {
-        let kernel = self.kernel();
-        let started = kernel.now();
-        // What is clear needs no clearing, and its program no flush of the TLB.
-        if seen.iter().any(|region| region.accessed > 0) && !self.clear(held, &unit.range)? {
-            return Ok(None);
-        }
-        let bits = self.read(held, std::slice::from_ref(unit))?;
-        let first = reading(&bits, &unit.range);
-        let took = first.at.saturating_sub(started);
-        let is_prompt = took <= wait.mul_f64(LONGEST_CLEARING).max(Duration::from_millis(1));
-        Ok(is_prompt.then_some(Look {
-            first,
-            ..Look::default()
-        }))
     }
 
     /// Clears the Accessed bits in whole regions; says whether it did.
@@ -155,17 +151,28 @@ impl<'a> Looks<'a> {
         }
     }
 
-    fn read(&self, held: &Held, units: &[Unit]) -> Result<Bits, Error> {
+    /// Reads the bits of all units, and what the process had used then.
+    fn read(&mut self, held: &Held, units: &[Unit]) -> Result<Read, Error> {
         let ranges: Vec<Range<u64>> = units.iter().map(|unit| unit.range.clone()).collect();
         let before = self.kernel().now();
-        let mut bits = self
+        let used = self.used.as_mut().and_then(UsedTime::now);
+        let bits = self
             .host
             .tracker()
             .read_bits(&held.tracked(), &ranges)?
             .ok_or_else(|| no_bits(self.host))?;
         let after = self.kernel().now();
-        bits.at = Some(bits.at.unwrap_or(before + (after - before) / 2));
-        Ok(bits)
+        let at = bits.at.unwrap_or(before + (after - before) / 2);
+        if self.used.is_some() && used.is_none() {
+            return Err(Error::Gone {
+                pid: held.process.pid,
+            });
+        }
+        Ok(Read {
+            at,
+            used: used.unwrap_or(at),
+            bits,
+        })
     }
 
     fn sleep_until(&self, time: Duration) {
@@ -173,17 +180,6 @@ impl<'a> Looks<'a> {
         if !left.is_zero() {
             self.kernel().sleep(left);
         }
-    }
-}
-
-impl Unit {
-    fn end(&mut self, middle: &Bits, last: &Bits) {
-        let Some(look) = &mut self.look else {
-            return;
-        };
-        look.entries = entries(within(&last.regions, &self.range));
-        look.middle = reading(middle, &self.range);
-        look.last = reading(last, &self.range);
     }
 }
 
@@ -212,20 +208,30 @@ fn entries(regions: &[RegionObservation]) -> u16 {
         .sum()
 }
 
-/// What was read of a unit.
-fn reading(bits: &Bits, range: &Range<u64>) -> Reading {
-    let from = bits
-        .regions
-        .partition_point(|region| region.region.start() < range.start);
-    let regions = within(&bits.regions, range);
-    let touched = regions.iter().map(|region| match region.is_huge() {
-        true => u16::from(region.accessed > 0),
-        false => region.accessed,
-    });
-    let lines = bits.lines.iter().skip(from).take(regions.len());
-    Reading {
-        at: bits.at.unwrap_or_default(),
-        touched: touched.sum(),
-        lines: lines.sum(),
+/// What was read of some units at once.
+struct Read {
+    at: Duration,
+    /// CPU time that the process had used, or the same as `at`.
+    used: Duration,
+    bits: Bits,
+}
+
+impl Read {
+    /// What was read of one unit.
+    fn of(&self, range: &Range<u64>) -> Reading {
+        let regions = &self.bits.regions;
+        let from = regions.partition_point(|region| region.region.start() < range.start);
+        let inside = within(regions, range);
+        let touched = inside.iter().map(|region| match region.is_huge() {
+            true => u16::from(region.accessed > 0),
+            false => region.accessed,
+        });
+        let lines = self.bits.lines.iter().skip(from).take(inside.len());
+        Reading {
+            at: self.at,
+            used: self.used,
+            touched: touched.sum(),
+            lines: lines.sum(),
+        }
     }
 }

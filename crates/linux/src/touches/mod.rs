@@ -9,6 +9,7 @@ mod carried;
 mod looks;
 mod report;
 mod units;
+mod used;
 
 use std::time::Duration;
 
@@ -20,6 +21,10 @@ use crate::{Error, Host};
 pub(crate) use carried::Carried;
 use looks::Looks;
 use units::Units;
+use used::UsedTime;
+
+/// The share of one CPU below which a process does next to nothing.
+const IDLE: f64 = 1e-3;
 
 /// How hard the meter tries.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -62,7 +67,10 @@ pub(crate) fn measure(host: &Host, held: &mut Held, effort: Effort) -> Result<To
     };
     let started = kernel.now();
     let used_before = used(held)?;
-    let looks = Looks::new(host, effort.share, started + effort.at_most);
+    let threads = crate::process::stat(kernel, held.process.pid)?.threads;
+    let exact = UsedTime::open(held.process.pid, threads);
+    let _reading = Reading(host);
+    let mut looks = Looks::new(host, exact, effort.share, started + effort.at_most);
     while kernel.now().saturating_sub(started) < effort.at_most
         && !(is_precise(&base, effort) && is_precise(&huge, effort))
     {
@@ -71,7 +79,30 @@ pub(crate) fn measure(host: &Host, held: &mut Held, effort: Effort) -> Result<To
     }
     let passed = kernel.now().saturating_sub(started).as_secs_f64();
     let used = used(held)?.saturating_sub(used_before).as_secs_f64();
-    report::report(host, held, &units, &base, &huge, used / passed)
+    let cpu_share = used / passed;
+    // A process that did next to nothing has no rates to speak of.
+    let per_cpu_second = match (cpu_share < IDLE, looks.know_cpu_time()) {
+        (true, _) => 0.0,
+        (false, true) => 1.0,
+        (false, false) => 1.0 / cpu_share,
+    };
+    report::report(
+        host,
+        held,
+        &units,
+        [&base, &huge],
+        cpu_share,
+        per_cpu_second,
+    )
+}
+
+/// While a process's bits are read again and again.
+struct Reading<'a>(&'a Host);
+
+impl Drop for Reading<'_> {
+    fn drop(&mut self) {
+        self.0.tracker().end_reading();
+    }
 }
 
 fn is_precise(sampling: &Sampling, effort: Effort) -> bool {

@@ -7,10 +7,8 @@ use super::units::Units;
 use crate::process::target::Held;
 use crate::{Error, Host};
 
-/// A process that used less CPU time than this share of one CPU did next to nothing, and its rates would be of nothing.
-const IDLE: f64 = 1e-3;
-
-/// Puts together what was measured of a process that used `cpu_share` CPUs meanwhile.
+/// Puts together what was measured of a process that used `cpu_share` CPUs meanwhile. What was sampled times `per_cpu` is
+/// what a second of CPU time has.
 ///
 /// # Errors
 /// As reading its mappings.
@@ -18,16 +16,10 @@ pub(super) fn report(
     host: &Host,
     held: &Held,
     units: &Units,
-    base: &Sampling,
-    huge: &Sampling,
+    [base, huge]: [&Sampling; 2],
     cpu_share: f64,
+    per_cpu: f64,
 ) -> Result<Touches, Error> {
-    // From a second that passed to a second of CPU time.
-    let per_cpu = if cpu_share < IDLE {
-        0.0
-    } else {
-        1.0 / cpu_share
-    };
     let regions: Vec<RegionTouches> = base
         .units()
         .into_iter()

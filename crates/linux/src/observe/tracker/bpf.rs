@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
-use mega_core::RegionObservation;
+use mega_core::{ProcessId, RegionObservation};
 
 use super::finish::finish;
 use super::self_check::{self, Geometry};
@@ -31,6 +31,16 @@ pub struct BpfTracker {
     program: Program,
     geometry: Geometry,
     cost: ScanCost,
+    /// The process whose bits are being read again and again, from the first [`Tracker::read_bits`] to
+    /// [`Tracker::end_reading`].
+    reading: Option<Reading>,
+}
+
+/// What is held of a process between two readings.
+struct Reading {
+    process: ProcessId,
+    thread: Thread,
+    identity: Identity,
 }
 
 impl BpfTracker {
@@ -59,6 +69,7 @@ impl BpfTracker {
             program,
             geometry,
             cost: ScanCost::default(),
+            reading: None,
         })
     }
 
@@ -82,14 +93,32 @@ impl BpfTracker {
         count_lines: bool,
         bits: &mut Bits,
     ) -> Result<(), TrackError> {
-        bits.regions.clear();
-        self.cost = ScanCost::default();
         let pid = target.process.pid;
         let (thread, identity) = self.thread_with_memory(pid)?;
+        self.walk_map(
+            &Map {
+                pid,
+                thread: &thread,
+                identity,
+            },
+            ranges,
+            count_lines,
+            bits,
+        )
+    }
+
+    /// The same of a memory map that was found already.
+    fn walk_map(
+        &mut self,
+        map: &Map<'_>,
+        ranges: &[Range<u64>],
+        count_lines: bool,
+        bits: &mut Bits,
+    ) -> Result<(), TrackError> {
+        bits.regions.clear();
+        self.cost = ScanCost::default();
         let mut walk = Walk {
-            pid,
-            thread: &thread,
-            identity,
+            map,
             count_lines,
             bits,
         };
@@ -128,15 +157,15 @@ impl BpfTracker {
     ) -> Result<Run, TrackError> {
         let run = self
             .program
-            .run(walk.thread, request)
-            .map_err(|error| failed(walk.pid, error))?;
+            .run(walk.map.thread, request)
+            .map_err(|error| failed(walk.map.pid, error))?;
         self.cost.runs += 1;
         self.cost.steps += u64::from(run.steps);
         self.cost.tables += u64::from(run.tables);
         match run.status {
-            Status::Ok if run.identity == walk.identity => Ok(run),
-            Status::Ok | Status::NoMemoryMap => Err(TrackError::Gone { pid: walk.pid }),
-            Status::KernelThread => Err(TrackError::KernelThread { pid: walk.pid }),
+            Status::Ok if run.identity == walk.map.identity => Ok(run),
+            Status::Ok | Status::NoMemoryMap => Err(TrackError::Gone { pid: walk.map.pid }),
+            Status::KernelThread => Err(TrackError::KernelThread { pid: walk.map.pid }),
             Status::Unknown(status) => Err(nonsense(format!("status {status}"))),
         }
     }
@@ -218,18 +247,47 @@ impl Tracker for BpfTracker {
         ranges: &[Range<u64>],
     ) -> Result<Option<Bits>, TrackError> {
         let mut bits = Bits::default();
-        let result = self.walk_all(target, ranges, true, &mut bits);
+        let reading = match self.reading.take() {
+            Some(reading) if reading.process == target.process => reading,
+            _ => {
+                let (thread, identity) = self.thread_with_memory(target.process.pid)?;
+                Reading {
+                    process: target.process,
+                    thread,
+                    identity,
+                }
+            }
+        };
+        let map = Map {
+            pid: target.process.pid,
+            thread: &reading.thread,
+            identity: reading.identity,
+        };
+        let result = self.walk_map(&map, ranges, true, &mut bits);
+        // A thread that has ended is looked for anew the next time.
+        if result.is_ok() {
+            self.reading = Some(reading);
+        }
         finish(target, result, &mut bits.regions)?;
         Ok(Some(bits))
     }
+
+    fn end_reading(&mut self) {
+        self.reading = None;
+    }
+}
+
+/// The memory map of one process.
+struct Map<'a> {
+    pid: u32,
+    thread: &'a Thread,
+    /// What every run must find.
+    identity: Identity,
 }
 
 /// One scan of one process.
 struct Walk<'a> {
-    pid: u32,
-    thread: &'a Thread,
-    /// The memory map that every run must find.
-    identity: Identity,
+    map: &'a Map<'a>,
     count_lines: bool,
     bits: &'a mut Bits,
 }

@@ -199,6 +199,9 @@ pub trait Tracker: Send {
         Ok(None)
     }
 
+    /// Holds nothing of the process any more that [`Tracker::read_bits`] read last.
+    fn end_reading(&mut self) {}
+
     /// Whether a scan also starts the next interval. The module clears as it reads, idle page tracking marks
     /// pages idle as it looks; with any other tracker the caller clears Accessed bits after the scan.
     fn clears_itself(&self) -> bool {
