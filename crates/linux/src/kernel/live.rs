@@ -151,6 +151,10 @@ impl Kernel for LiveKernel {
         Ok(self.now().saturating_sub(started))
     }
 
+    fn try_tlb_miss_counter(&self) -> io::Result<()> {
+        sys::open_tlb_miss_counter().map(drop)
+    }
+
     fn ask_module(&self, device: &FileHandle, request: ModuleRequest<'_>) -> io::Result<()> {
         ioctl::ask(device.fd().ok_or_else(not_live)?, request)
     }

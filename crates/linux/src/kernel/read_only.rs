@@ -119,6 +119,10 @@ impl<K: Kernel> Kernel for ReadOnly<K> {
         Err(Refused::error())
     }
 
+    fn try_tlb_miss_counter(&self) -> io::Result<()> {
+        self.0.try_tlb_miss_counter()
+    }
+
     fn ask_module(&self, device: &FileHandle, request: ModuleRequest<'_>) -> io::Result<()> {
         match request.writes() {
             true => Err(Refused::error()),

@@ -254,6 +254,13 @@ impl Kernel for FakeKernel {
         Err(errno(libc::EINVAL))
     }
 
+    fn try_tlb_miss_counter(&self) -> io::Result<()> {
+        match self.state().has_tlb_miss_counter {
+            true => Ok(()),
+            false => Err(errno(libc::ENOENT)),
+        }
+    }
+
     fn shmem_device(&self) -> io::Result<(u32, u32)> {
         Ok((0, 1))
     }
