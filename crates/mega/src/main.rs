@@ -17,6 +17,7 @@ mod signals;
 mod snapshot;
 mod supervise;
 mod value;
+mod watchdog;
 mod worker;
 
 use std::process::ExitCode;

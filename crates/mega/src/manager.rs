@@ -23,6 +23,7 @@ use crate::membership::{Membership, Scope};
 use crate::refusals::Refusals;
 use crate::report::Mode;
 use crate::snapshot::{self, Fault, GroupSnapshot, Snapshot};
+use crate::watchdog;
 
 /// Tells the user one line.
 pub(crate) type Teller = Box<dyn FnMut(&str) + Send>;
@@ -445,6 +446,7 @@ impl Machine for OwnShare {
     }
 
     fn act(&mut self, actions: &[Action]) -> Vec<Outcome> {
+        watchdog::beat();
         self.inner.act(actions)
     }
 }
