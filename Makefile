@@ -10,7 +10,7 @@ TO = $(DESTDIR)$(PREFIX)
 ETC = $(DESTDIR)/etc/mega
 
 .DEFAULT_GOAL := build
-.PHONY: help tools package-tools build demo lab-programs test test-user test-vm test-kernel test-giant test-packages test-reproducible kernel kernel-deb pictures check bench experiments deb install install-mega install-lab clean
+.PHONY: help tools package-tools build demo lab-programs test test-user test-vm test-kernel test-giant test-packages test-reproducible kernel kernel-deb pictures check bench experiments deb rpm install install-mega install-lab clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -71,6 +71,9 @@ experiments: build lab-programs ## every experiment with real programs, in mega-
 
 deb: package-tools ## Debian packages of the last commit, in target/deb
 	@scripts/build-deb target/deb
+
+rpm: deb ## RPMs of the same, in target/deb
+	@scripts/build-rpm target/deb
 
 test-reproducible: package-tools ## build the packages twice, in two places, and compare every byte
 	@scripts/test-reproducible

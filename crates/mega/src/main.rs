@@ -22,6 +22,7 @@ mod supervise;
 mod top;
 mod value;
 mod watch;
+mod watchdog;
 mod worker;
 
 use std::process::ExitCode;

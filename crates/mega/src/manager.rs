@@ -25,6 +25,7 @@ use crate::refusals::Refusals;
 use crate::report::Mode;
 use crate::snapshot::{self, Fault, GroupSnapshot, Snapshot};
 use crate::watch::Watch;
+use crate::watchdog;
 
 /// The time between two looks for processes, where an interval is `auto`.
 const WATCH: RangeInclusive<Duration> = Duration::from_millis(250)..=Duration::from_secs(5);
@@ -562,6 +563,7 @@ impl Machine for OwnShare {
     }
 
     fn act(&mut self, actions: &[Action]) -> Vec<Outcome> {
+        watchdog::beat();
         self.inner.act(actions)
     }
 }
