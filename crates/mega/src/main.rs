@@ -10,6 +10,7 @@ mod exit;
 mod manager;
 mod membership;
 mod output;
+mod profiling;
 mod refusals;
 mod report;
 mod selection;
