@@ -9,7 +9,6 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use mega_core::engine::Interval;
 use mega_core::policy::DEFAULT_POLICY;
 use mega_linux::TrackerKind;
-use mega_linux::settings::fault::FaultMode;
 
 use crate::processes::Column;
 use crate::value;
@@ -146,9 +145,9 @@ pub(crate) struct Run {
     pub(crate) policy: PolicyArgs,
     #[command(flatten)]
     pub(crate) bounds: BoundArgs,
-    /// What the program's page faults take: base pages, so that faults stay fast and mega promotes later, or whatever the
-    /// machine's THP mode says
-    #[arg(long, value_name = "MODE", default_value = "base", value_enum)]
+    /// What the program's page faults take: base pages, so that faults stay fast and mega promotes later; or whatever the
+    /// machine's THP mode says; or what was right in earlier runs of the program (see `mega profiles`), base pages at first
+    #[arg(long, value_name = "MODE", default_value = "auto", value_enum)]
     pub(crate) fault: Fault,
     #[command(flatten)]
     pub(crate) tracker: TrackerArgs,
@@ -582,19 +581,12 @@ impl TrackerArgs {
 /// `--fault`
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Fault {
+    /// Huge pages from the start where they were right in earlier runs, base pages elsewhere
+    Auto,
     /// Base pages
     Base,
     /// Whatever the machine's THP mode says
     Inherit,
-}
-
-impl Fault {
-    pub(crate) fn mode(self) -> FaultMode {
-        match self {
-            Fault::Base => FaultMode::Base,
-            Fault::Inherit => FaultMode::Inherit,
-        }
-    }
 }
 
 /// Process ids of Linux: 1 to `PID_MAX_LIMIT`, 2^22.

@@ -13,6 +13,7 @@ mod membership;
 mod metrics;
 mod output;
 mod processes;
+mod profiling;
 mod refusals;
 mod report;
 mod selection;

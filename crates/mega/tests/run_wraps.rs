@@ -36,7 +36,8 @@ fn wrapped_by(launcher: &[&str], options: &[&str], command: &[&str]) -> Command 
         .args(options)
         .arg("--")
         .args(command)
-        .env("MEGA_RUN_DIR", live::run_dir());
+        .env("MEGA_RUN_DIR", live::run_dir())
+        .env("MEGA_STATE_DIR", live::state_dir());
     wrapped
 }
 

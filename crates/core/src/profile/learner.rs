@@ -9,8 +9,8 @@ use super::summary::{MappingSummary, RunSummary};
 use crate::observation::RegionObservation;
 use crate::page::{PAGES_PER_REGION, Region};
 
-/// Regions that are remembered of one program: 128 GiB. What lies beyond is not learnt from.
-const MOST_REGIONS: usize = 1 << 16;
+/// Regions that are remembered of one program: 64 GiB, in 2 MiB of memory. What lies beyond is not learnt from.
+const MOST_REGIONS: usize = 1 << 15;
 
 /// Huge regions of a class that are looked into for zeros, of those whose touches are known and of the others: 32 MiB
 /// each are read.

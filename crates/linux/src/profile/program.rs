@@ -1,5 +1,8 @@
 //! Which program a process runs.
 
+use std::ffi::OsString;
+use std::path::PathBuf;
+
 use mega_core::profile::Key;
 
 use crate::Error;
@@ -28,6 +31,33 @@ pub fn program(kernel: &dyn Kernel, pid: u32) -> Result<Option<Key>, Error> {
     Ok(Some(Key::new(executable, arguments, unit)))
 }
 
+/// The key of the program that a command would run, as it is looked for (`PATH`), in this process's cgroup. `None` where it
+/// is not found. Of a script it is not the key that [`program`] gives, which is the interpreter's.
+#[must_use]
+pub fn program_of_command(kernel: &dyn Kernel, command: &[OsString]) -> Option<Key> {
+    let (name, arguments) = command.split_first()?;
+    let executable = if name.to_string_lossy().contains('/') {
+        PathBuf::from(name)
+    } else {
+        let path = std::env::var_os("PATH")?;
+        std::env::split_paths(&path)
+            .map(|folder| folder.join(name))
+            .find(|file| file.is_file())?
+    };
+    let executable = executable.canonicalize().ok()?;
+    let arguments: Vec<_> = arguments
+        .iter()
+        .map(|word| word.to_string_lossy())
+        .collect();
+    let own = facts(kernel, std::process::id()).ok();
+    let unit = own.as_ref().and_then(|own| unit(own.cgroup.as_deref()?));
+    Some(Key::new(
+        &executable.to_string_lossy(),
+        arguments.iter().map(AsRef::as_ref),
+        unit,
+    ))
+}
+
 /// The service of a cgroup: its last part that is one. Scopes and slices are made anew for each session.
 fn unit(cgroup: &str) -> Option<&str> {
     cgroup.rsplit('/').find(|part| part.ends_with(".service"))
@@ -51,5 +81,15 @@ mod tests {
         let key = key.unwrap().unwrap();
         assert!(key.executable.starts_with('/'), "{}", key.executable);
         assert!(!key.name.is_empty());
+        let command: Vec<OsString> = std::env::args_os().collect();
+        assert_eq!(
+            program_of_command(&crate::kernel::LiveKernel, &command),
+            Some(key)
+        );
+        let nowhere = ["/nowhere/program".into()];
+        assert_eq!(
+            program_of_command(&crate::kernel::LiveKernel, &nowhere),
+            None
+        );
     }
 }

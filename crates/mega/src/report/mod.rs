@@ -18,8 +18,8 @@ pub(crate) use action::{ActionReport, Words, words};
 pub(crate) use process::{CellReport, LastFailure, MappingReport, ProcessDetail, TallyReport};
 pub(crate) use scan::{NotEligibleReport, RegionReport, ScanReport, ScanTotals, region_reports};
 pub(crate) use status::{
-    CompactionReport, FaultReport, GroupStatus, ManagerStatus, Mode, OwnCost, RefusedReport,
-    RunReport, StatusReport,
+    CompactionReport, FaultReport, GroupStatus, ManagerStatus, Mode, OwnCost, ProfileUse,
+    RefusedReport, RunReport, StatusReport,
 };
 
 /// The version of every structure here. It changes when a field changes its meaning or goes away, not
