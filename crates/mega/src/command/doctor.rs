@@ -10,6 +10,7 @@ use mega_linux::settings::run_dir::RunDir;
 use mega_linux::settings::stale;
 use serde::Serialize;
 
+use super::worth_doing::{Situation, worth_doing};
 use crate::cli::Doctor;
 use crate::exit::Failure;
 use crate::output;
@@ -27,6 +28,8 @@ struct Report<'e> {
     usable: bool,
     #[serde(flatten)]
     examination: &'e Examination,
+    /// The three things worth doing here, the most important first.
+    worth_doing: Vec<String>,
 }
 
 pub(super) fn run(args: &Doctor) -> Result<ExitCode, Failure> {
@@ -42,18 +45,30 @@ pub(super) fn run(args: &Doctor) -> Result<ExitCode, Failure> {
     }
     let examination = doctor::examine(&kernel);
     let verdict = examination.require();
+    let worth_doing = worth_doing(&examination, &Situation::look(kernel.as_ref()));
     if args.json {
         let usable = verdict.is_ok();
         output::print_json(&Report {
             version: VERSION,
             usable,
             examination: &examination,
+            worth_doing,
         })?;
     } else {
-        output::print(&in_words(&examination))?;
+        output::print(&(in_words(&examination) + &list(&worth_doing)))?;
     }
     verdict?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// The things worth doing, numbered.
+fn list(things: &[String]) -> String {
+    let mut text = String::from("\nWorth doing here, in this order:\n");
+    for (thing, number) in things.iter().zip(1..) {
+        // Writing to a string does not fail.
+        let _ = writeln!(text, "  {number}. {thing}.");
+    }
+    text
 }
 
 fn in_words(examination: &Examination) -> String {
