@@ -5,7 +5,11 @@
 
 mod live;
 
-use live::{can_run, finish, json, mega, run, start, text};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+
+use live::{area, can_run, finish, json, mega, run, start, text};
 use tempfile::TempDir;
 
 #[test]
@@ -47,7 +51,7 @@ fn a_configuration_is_written_from_what_runs_and_never_over_another() {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
     let program = folder.path().join("a \"program\" [x]");
     std::fs::hard_link(live::mega_lab(), &program).expect("linked");
-    let mut command = std::process::Command::new(&program);
+    let mut command = Command::new(&program);
     let (running, ready) = start(command.args([
         "workload",
         "random",
@@ -79,6 +83,64 @@ fn a_configuration_is_written_from_what_runs_and_never_over_another() {
     assert_eq!(
         std::fs::read_to_string(&config).expect("it is there"),
         "mine"
+    );
+    finish(running);
+}
+
+#[test]
+fn a_user_without_root_looks_at_their_own_programs_and_learns_what_more_takes() {
+    const NAME: &str = "a_user_without_root_looks_at_their_own_programs_and_learns_what_more_takes";
+    const NOBODY: u32 = 65534;
+    if !can_run(NAME) {
+        return;
+    }
+    let folder = TempDir::new().expect("a folder");
+    let everybody = std::fs::Permissions::from_mode(0o755);
+    std::fs::set_permissions(folder.path(), everybody).expect("opened");
+    // By another program: a child that another test starts just then would inherit the files as we write them, and what
+    // is open for writing cannot be run.
+    let copied = run(Command::new("cp")
+        .arg(mega().get_program())
+        .arg(live::mega_lab())
+        .arg(folder.path()));
+    assert!(copied.status.success());
+    let as_nobody = |program: &str| {
+        let mut command = Command::new(folder.path().join(program));
+        command
+            .uid(NOBODY)
+            .gid(NOBODY)
+            .current_dir("/")
+            .env("MEGA_RUN_DIR", folder.path().join("run"));
+        command
+    };
+    let arguments = [
+        "workload",
+        "random",
+        "--size=64MiB",
+        "--until-eof",
+        "--json",
+    ];
+    let (running, ready) = start(as_nobody("mega-lab").args(arguments));
+    let pid = ready.pid.to_string();
+    let scan = json(as_nobody("mega").args(["scan", "--dry-run", "--json", &pid]));
+    let memory = area(&ready, "random");
+    let mapped: u64 = live::regions_of(&scan, memory)
+        .into_iter()
+        .map(|region| live::number(region, "mapped"))
+        .sum();
+    assert_eq!(mapped, memory.bytes);
+    let refused = run(as_nobody("mega").args(["promote", &pid]));
+    assert_eq!(refused.status.code(), Some(3));
+    assert!(
+        text(&refused.stderr).contains("run as root"),
+        "{}",
+        text(&refused.stderr)
+    );
+    let next = run(&mut as_nobody("mega"));
+    assert!(
+        text(&next.stdout).contains("as root"),
+        "{}",
+        text(&next.stdout)
     );
     finish(running);
 }
