@@ -74,9 +74,13 @@ Another program, mega-lab, takes the arguments; `--help` shows them. Exit codes:
 #[derive(Debug, Parser)]
 #[command(version = env!("MEGA_VERSION"), after_help = EXIT_CODES, max_term_width = 100)]
 pub(crate) struct Cli {
+    /// Without one, mega says what to do next.
     #[command(subcommand)]
-    pub(crate) command: Command,
+    pub(crate) command: Option<Command>,
 }
+
+/// Where the daemon's configuration is, if nobody says otherwise.
+pub(crate) const DEFAULT_CONFIG: &str = "/etc/mega/mega.toml";
 
 /// What to do.
 #[derive(Debug, Subcommand)]
@@ -118,6 +122,9 @@ pub(crate) enum Command {
         after_help = "Exit codes: 0 mega can manage programs here, 1 failed, 2 wrong usage, 3 it cannot."
     )]
     Doctor(Doctor),
+    /// Write a configuration for the daemon from what runs here, for you to edit
+    #[command(after_help = EXIT_CODES)]
+    Init(Init),
     /// List the policies and their parameters with defaults
     Policies(Policies),
     /// List, show and forget what mega remembers of programs: which of their memory gets huge pages from the start
@@ -208,7 +215,7 @@ pub(crate) struct TrackerArgs {
 #[derive(Debug, Args)]
 pub(crate) struct Daemon {
     /// The configuration; mega reads FILE.d/*.toml after it
-    #[arg(long, value_name = "FILE", default_value = "/etc/mega/mega.toml")]
+    #[arg(long, value_name = "FILE", default_value = DEFAULT_CONFIG)]
     pub(crate) config: PathBuf,
     /// Check the configuration and exit
     #[arg(long)]
@@ -444,6 +451,20 @@ pub(crate) struct Doctor {
     pub(crate) svg: Option<PathBuf>,
 }
 
+/// `mega init`
+#[derive(Debug, Args)]
+pub(crate) struct Init {
+    /// The file to write. mega overwrites none
+    #[arg(long, value_name = "FILE", default_value = DEFAULT_CONFIG)]
+    pub(crate) config: PathBuf,
+    /// Name the processes that have at least this much resident
+    #[arg(long, value_name = "BYTES", default_value = "256MiB", value_parser = value::some_bytes)]
+    pub(crate) min_resident: u64,
+    /// Print the configuration, and write no file
+    #[arg(long, conflicts_with = "config")]
+    pub(crate) print: bool,
+}
+
 /// `mega policies`
 #[derive(Debug, Args)]
 pub(crate) struct Policies {
@@ -608,12 +629,12 @@ mod tests {
     fn options_of_the_program_are_not_ours() {
         let cli = Cli::try_parse_from(["mega", "run", "--quiet", "--", "ls", "--quiet", "-l"])
             .expect("parses");
-        let Command::Run(run) = cli.command else {
+        let Some(Command::Run(run)) = cli.command else {
             panic!("not run")
         };
         assert_eq!(run.command, ["ls", "--quiet", "-l"]);
         let cli = Cli::try_parse_from(["mega", "run", "ls", "--interval", "x"]).expect("parses");
-        let Command::Run(run) = cli.command else {
+        let Some(Command::Run(run)) = cli.command else {
             panic!("not run")
         };
         assert_eq!(run.command, ["ls", "--interval", "x"]);

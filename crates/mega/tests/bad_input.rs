@@ -337,5 +337,8 @@ fn nothing_running_has_no_status() {
         &run(mega().arg("status").env("MEGA_RUN_DIR", folder.path())),
         1,
     );
-    assert_eq!(said, "mega: no `mega daemon` and no `mega run` is running");
+    assert_eq!(
+        said,
+        "mega: no `mega daemon` and no `mega run` is running; `mega top --observe` looks without one"
+    );
 }

@@ -110,9 +110,10 @@ fn look_privilege(probes: &Probes) -> Feature {
         state,
         seen,
         needed_for: "observing",
-        cost_if_missing: "no process can be observed",
-        remedy: "run as root, or give the binary CAP_SYS_PTRACE",
-        required: true,
+        cost_if_missing: "only a user's own processes can be observed, in a dry run",
+        remedy: "run as root; or look only, at your own processes, with `mega top --observe` or `mega scan --dry-run`",
+        // Of their own processes the kernel tells everybody what is mapped.
+        required: !probes.read_only,
     }
 }
 
@@ -124,7 +125,7 @@ fn act_privilege(probes: &Probes) -> Feature {
         seen,
         needed_for: "promoting, demoting, clearing in pieces",
         cost_if_missing: "mega can only look",
-        remedy: "run as root, or give the binary CAP_SYS_NICE; or look only, with --dry-run",
+        remedy: "run as root; or look only, with --dry-run",
         required: !probes.read_only,
     }
 }

@@ -104,7 +104,7 @@ pub(super) fn run(args: &Daemon) -> Result<ExitCode, Failure> {
 fn load(args: &Daemon) -> Result<Config, Failure> {
     if !args.config.exists() {
         return Err(Failure::Failed(format!(
-            "{}: there is no configuration; write one with a [[select]] table (name, and at least one of cgroup, executable, user, min_resident), or name another with --config",
+            "{}: there is no configuration; `mega init` writes one from what runs here; or write one with a [[select]] table (name, and at least one of cgroup, executable, user, min_resident), or name another with --config",
             args.config.display()
         )));
     }

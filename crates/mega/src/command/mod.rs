@@ -4,9 +4,11 @@ mod act;
 mod compact;
 mod daemon;
 mod doctor;
+mod first_steps;
 mod frag;
 mod generate;
 mod hz;
+mod init;
 mod lab;
 mod policies;
 mod profiles;
@@ -14,14 +16,18 @@ mod run;
 mod scan;
 mod status;
 mod top;
+mod worth_doing;
 
 use std::process::ExitCode;
 
 use crate::cli::Command;
 use crate::exit::Failure;
 
-/// Runs a command.
-pub(crate) fn dispatch(command: Command) -> Result<ExitCode, Failure> {
+/// Runs a command; without one, says what to do next.
+pub(crate) fn dispatch(command: Option<Command>) -> Result<ExitCode, Failure> {
+    let Some(command) = command else {
+        return first_steps::run();
+    };
     match command {
         Command::Run(args) => run::run(&args),
         Command::Daemon(args) => daemon::run(&args),
@@ -34,6 +40,7 @@ pub(crate) fn dispatch(command: Command) -> Result<ExitCode, Failure> {
         Command::Compact(args) => compact::run(&args),
         Command::Hz(args) => hz::run(&args),
         Command::Doctor(args) => doctor::run(&args),
+        Command::Init(args) => init::run(&args),
         Command::Policies(args) => policies::run(&args),
         Command::Profiles(args) => profiles::run(&args),
         Command::Demo(args) => lab::demo(&args),

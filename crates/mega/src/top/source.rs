@@ -3,12 +3,13 @@
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use mega_core::engine::{Budgets, Interval};
 use mega_linux::kernel::{Kernel, LiveKernel};
 use mega_linux::settings::fault::{FaultMeans, FaultMode};
 use mega_linux::{Host, HostOptions, TrackerKind};
+use rustix::process::geteuid;
 
 use super::sample::Sample;
 use super::state::Key;
@@ -25,6 +26,10 @@ use crate::worker::Worker;
 /// Looking by itself it shows the processes with at least as much resident: smaller ones gain nothing from huge pages
 /// that anybody would notice.
 const WORTH_A_LOOK: u64 = 32 << 20;
+/// How long a close look at several processes may take: a manager's next step is at most some intervals away.
+const LOOKING: Duration = Duration::from_secs(12);
+/// How often it is asked meanwhile.
+const ASKING: Duration = Duration::from_millis(300);
 /// How long the observer's thread may wait without a sign of life. Nobody waits for one.
 const PATIENCE: Duration = Duration::from_secs(3600);
 
@@ -37,16 +42,18 @@ pub(crate) enum Source {
 }
 
 /// What the sampling thread is told.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Order {
     /// Look closely at this process too, or at none.
     Look(Option<Key>),
+    /// Look closely at these processes once.
+    LookAtAll(Vec<Key>),
     /// Take samples, or take none.
     Pause(bool),
 }
 
-/// Starts to look by itself, at every process with some memory. Changes nothing: it clears no Accessed bits, so what is
-/// accessed stays unknown.
+/// Starts to look by itself, at every process with some memory; a user who is not root, at their own. Changes nothing: it
+/// clears no Accessed bits, so what is accessed stays unknown.
 ///
 /// # Errors
 /// Where this kernel or these privileges do not let it look.
@@ -68,9 +75,15 @@ pub(crate) fn observe(tracker: Option<TrackerKind>, interval: Duration) -> Resul
 }
 
 fn everything(interval: Duration) -> Config {
+    let user = geteuid();
+    let (name, user) = match user.is_root() {
+        true => ("all", None),
+        false => ("mine", Some(user.as_raw())),
+    };
     let select = Select {
-        name: "all".to_owned(),
+        name: name.to_owned(),
         selection: Selection {
+            user,
             min_resident: Some(WORTH_A_LOOK),
             ..Selection::default()
         },
@@ -116,6 +129,23 @@ impl Source {
         }
     }
 
+    /// Looks closely at processes, and waits until their managers have, for a while. Those that cannot be looked at are
+    /// left out.
+    fn look_at_all(&self, keys: &[Key]) -> Vec<(Key, ProcessDetail)> {
+        let began = Instant::now();
+        loop {
+            let looks = keys.iter().map(|&key| (key, self.look(key)));
+            let looks: Vec<(Key, ProcessDetail)> = looks
+                .filter_map(|(key, look)| Some((key, look.ok()?)))
+                .collect();
+            let all = looks.iter().all(|(_, look)| look.step.is_some());
+            if all || began.elapsed() > LOOKING {
+                return looks;
+            }
+            std::thread::sleep(ASKING);
+        }
+    }
+
     fn look(&self, key: Key) -> Result<ProcessDetail, String> {
         match self {
             Source::Managers => control::ask_for_process(key.manager, key.pid),
@@ -145,6 +175,12 @@ pub(super) fn run(
         };
         match order {
             Ok(Order::Look(key)) => look = key,
+            Ok(Order::LookAtAll(keys)) => {
+                let looks = source.look_at_all(&keys);
+                if events.send(Event::Looked(looks)).is_err() {
+                    return;
+                }
+            }
             Ok(Order::Pause(is_paused)) => paused = is_paused,
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => return,

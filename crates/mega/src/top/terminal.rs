@@ -137,9 +137,9 @@ fn run(
                         .and_then(|file| file.write());
                     state.update(Event::Saved(written));
                 }
-                // An ended sampler takes no orders; the last sample stays on the screen.
-                Some(Effect::Look(key)) => drop(orders.send(Order::Look(key))),
-                Some(Effect::Pause(paused)) => drop(orders.send(Order::Pause(paused))),
+                Some(Effect::Look(key)) => order(orders, Order::Look(key)),
+                Some(Effect::LookAtAll(keys)) => order(orders, Order::LookAtAll(keys)),
+                Some(Effect::Pause(paused)) => order(orders, Order::Pause(paused)),
                 None => {}
             }
             match inbox.try_recv() {
@@ -148,6 +148,11 @@ fn run(
             }
         }
     }
+}
+
+/// An ended sampler takes no orders; the last sample stays on the screen.
+fn order(orders: &Sender<Order>, order: Order) {
+    let _ = orders.send(order);
 }
 
 /// Passes on keys, the mouse and changes of size, for as long as somebody wants them.

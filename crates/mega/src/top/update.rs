@@ -10,6 +10,10 @@ use ratatui::layout::Position;
 use super::sample::Sample;
 use super::state::{Key, Origin, State, View};
 use crate::processes::Column;
+use crate::report::ProcessDetail;
+
+/// Processes that a snapshot shows closely, at most: as many as a manager looks at at once.
+const CLOSE_LOOKS: usize = 16;
 
 /// What happened.
 #[derive(Clone, Debug)]
@@ -19,6 +23,8 @@ pub(crate) enum Event {
     /// The screen has this many columns and rows now.
     Resize(u16, u16),
     Sample(Box<Sample>),
+    /// What came of [`Effect::LookAtAll`].
+    Looked(Vec<(Key, ProcessDetail)>),
     /// A snapshot was written to this file, or not: why.
     Saved(Result<PathBuf, String>),
     /// The user's terminal has gone, or a signal asks to end.
@@ -26,9 +32,11 @@ pub(crate) enum Event {
 }
 
 /// What is to be done, beyond showing the new state.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Effect {
     Quit,
+    /// Look closely at these processes, for a snapshot.
+    LookAtAll(Vec<Key>),
     /// Write a snapshot.
     Save,
     /// Look closely at this process, and at no other; at none.
@@ -49,6 +57,10 @@ impl State {
             Event::Sample(sample) => {
                 self.take(*sample);
                 None
+            }
+            Event::Looked(looks) => {
+                self.details.extend(looks);
+                Some(Effect::Save)
             }
             Event::Saved(result) => {
                 self.message = Some(match result {
@@ -83,7 +95,7 @@ impl State {
         match key.code {
             KeyCode::Char('q') => return Some(Effect::Quit),
             KeyCode::Char('?' | 'h') | KeyCode::F(1) => self.help = true,
-            KeyCode::Char('s') => return Some(Effect::Save),
+            KeyCode::Char('s') => return Some(self.save()),
             KeyCode::Char(' ') if !matches!(self.origin, Origin::File(_)) => {
                 self.paused = !self.paused;
                 return Some(Effect::Pause(self.paused));
@@ -96,6 +108,20 @@ impl State {
             }
         }
         None
+    }
+
+    /// A snapshot shows the largest of the processes on the screen closely, and those that were opened.
+    fn save(&mut self) -> Effect {
+        if matches!(self.origin, Origin::File(_)) {
+            return Effect::Save;
+        }
+        let shown = self.rows.iter().filter(|row| row.refused.is_none());
+        let keys: Vec<Key> = shown.map(Key::of).take(CLOSE_LOOKS).collect();
+        let count = keys.len();
+        self.message = Some(format!(
+            "looking closely at {count} processes for the snapshot ..."
+        ));
+        Effect::LookAtAll(keys)
     }
 
     fn filter_key(&mut self, code: KeyCode) {
@@ -388,6 +414,25 @@ mod tests {
         let mut state = scene::busy((80, 24));
         assert_eq!(click(&mut state, 79, 23), None);
         assert_eq!(click(&mut state, 0, layout.table.y + 12), None);
+    }
+
+    #[test]
+    fn a_snapshot_is_written_after_a_close_look_at_what_is_shown() {
+        let mut state = scene::busy((80, 24));
+        write(&mut state, "/nginx");
+        press(&mut state, KeyCode::Enter);
+        let keys: Vec<Key> = state.rows.iter().map(Key::of).collect();
+        assert_eq!(keys.len(), 2);
+        let effect = press(&mut state, KeyCode::Char('s'));
+        assert_eq!(effect, Some(Effect::LookAtAll(keys)));
+        assert!(state.message.is_some());
+        let mut opened = scene::opened((80, 24));
+        let looks = opened.details.iter();
+        let looks: Vec<_> = looks.map(|(key, look)| (*key, look.clone())).collect();
+        assert_eq!(state.update(Event::Looked(looks)), Some(Effect::Save));
+        assert_eq!(state.details, opened.details);
+        opened.origin = Origin::File("x.json".into());
+        assert_eq!(press(&mut opened, KeyCode::Char('s')), Some(Effect::Save));
     }
 
     #[test]

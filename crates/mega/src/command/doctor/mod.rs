@@ -14,6 +14,7 @@ use mega_linux::settings::run_dir::RunDir;
 use mega_linux::settings::stale;
 use serde::Serialize;
 
+use super::worth_doing::{Situation, worth_doing};
 use crate::cli::Doctor;
 use crate::exit::Failure;
 use crate::output;
@@ -35,6 +36,8 @@ struct Report<'e> {
     calibration: Option<&'e Calibration>,
     /// Why there is none.
     calibration_unknown: Option<&'e str>,
+    /// The three things worth doing here, the most important first.
+    worth_doing: Vec<String>,
 }
 
 pub(super) fn run(args: &Doctor) -> Result<ExitCode, Failure> {
@@ -58,6 +61,7 @@ pub(super) fn run(args: &Doctor) -> Result<ExitCode, Failure> {
     if let Some(file) = &args.svg {
         calibration::draw(&calibration, file)?;
     }
+    let worth_doing = worth_doing(&examination, &Situation::look(kernel.as_ref()));
     if args.json {
         let usable = verdict.is_ok();
         output::print_json(&Report {
@@ -66,13 +70,28 @@ pub(super) fn run(args: &Doctor) -> Result<ExitCode, Failure> {
             examination: &examination,
             calibration: calibration.as_ref().ok(),
             calibration_unknown: calibration.as_ref().err().map(String::as_str),
+            worth_doing,
         })?;
     } else {
-        let words = in_words(&examination);
-        output::print(&format!("{words}\n{}", calibration::in_words(&calibration)))?;
+        let parts = [
+            in_words(&examination),
+            calibration::in_words(&calibration),
+            list(&worth_doing),
+        ];
+        output::print(&parts.join("\n"))?;
     }
     verdict?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// The things worth doing, numbered.
+fn list(things: &[String]) -> String {
+    let mut text = String::from("Worth doing here, in this order:\n");
+    for (thing, number) in things.iter().zip(1..) {
+        // Writing to a string does not fail.
+        let _ = writeln!(text, "  {number}. {thing}.");
+    }
+    text
 }
 
 fn in_words(examination: &Examination) -> String {

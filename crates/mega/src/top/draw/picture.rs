@@ -8,7 +8,7 @@ use ratatui::style::{Color, Modifier};
 
 use super::scene;
 
-/// Pixels of one character.
+/// Pixels of one character: DejaVu Sans Mono at a size of 13.29 is 8 wide.
 const WIDTH: usize = 8;
 const HEIGHT: usize = 17;
 const BORDER: usize = 12;
@@ -30,7 +30,7 @@ fn svg(buffer: &Buffer) -> String {
     }
     format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" viewBox=\"0 0 {width} {height}\" \
-         font-family=\"'DejaVu Sans Mono', monospace\" font-size=\"13\" xml:space=\"preserve\">\n\
+         font-family=\"'DejaVu Sans Mono', monospace\" font-size=\"13.29\" xml:space=\"preserve\">\n\
          <rect x=\"1\" y=\"1\" width=\"{}\" height=\"{}\" rx=\"6\" fill=\"{PAPER}\" stroke=\"{FAINT}\"/>\n{body}</svg>\n",
         width - 2,
         height - 2
@@ -42,8 +42,7 @@ fn draw_row(body: &mut String, cells: &[Cell], y: usize) {
     let mut column = 0;
     for run in cells.chunk_by(|a, b| look(a) == look(b)) {
         let text: String = run.iter().map(Cell::symbol).collect();
-        let x = BORDER + column * WIDTH;
-        let length = run.len() * WIDTH;
+        let (x, length) = (BORDER + column * WIDTH, run.len() * WIDTH);
         column += run.len();
         let (ink, paper, bold) = look(&run[0]);
         // Writing to a string does not fail.
@@ -53,11 +52,15 @@ fn draw_row(body: &mut String, cells: &[Cell], y: usize) {
                 r#"<rect x="{x}" y="{y}" width="{length}" height="{HEIGHT}" fill="{paper}"/>"#
             );
         }
-        if text.trim().is_empty() {
+        // A viewer may drop spaces at the ends.
+        let shown = text.trim();
+        if shown.is_empty() {
             continue;
         }
+        let x = x + (text.chars().count() - text.trim_start().chars().count()) * WIDTH;
+        let length = shown.chars().count() * WIDTH;
         let weight = if bold { r#" font-weight="600""# } else { "" };
-        let text = text.replace('&', "&amp;").replace('<', "&lt;");
+        let text = shown.replace('&', "&amp;").replace('<', "&lt;");
         let base = y + 13;
         let _ = writeln!(
             body,

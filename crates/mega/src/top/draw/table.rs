@@ -66,6 +66,12 @@ fn draw_row(
     layout: &Layout,
     theme: Theme,
 ) {
+    // What is selected is reversed whole: reversed colours would cut it to pieces.
+    let is_selected = state.is_selected(row);
+    let theme = Theme {
+        colours: theme.colours && !is_selected,
+        ..theme
+    };
     let (mark, mark_style) = mark(row, theme);
     let mut spans = vec![Span::styled(format!("{mark} "), mark_style)];
     for place in &layout.columns {
@@ -79,7 +85,7 @@ fn draw_row(
         spans.push(Span::styled(text, style));
     }
     let mut line = Line::from(spans);
-    if state.is_selected(row) {
+    if is_selected {
         line = line.style(theme.selected());
     }
     frame.render_widget(line, area);
