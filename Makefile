@@ -3,14 +3,23 @@ CARGO ?= cargo
 RELEASE := $(or $(CARGO_TARGET_DIR),target)/release
 MEGA := $(RELEASE)/mega
 
+PREFIX ?= /usr/local
+UNITS ?= $(PREFIX)/lib/systemd/system
+ZSH ?= $(PREFIX)/share/zsh/site-functions
+TO = $(DESTDIR)$(PREFIX)
+ETC = $(DESTDIR)/etc/mega
+
 .DEFAULT_GOAL := build
-.PHONY: help tools build demo lab-programs test test-user test-vm test-kernel test-giant kernel kernel-deb pictures check bench experiments install clean
+.PHONY: help tools package-tools build demo lab-programs test test-user test-vm test-kernel test-giant test-packages test-reproducible kernel kernel-deb pictures check bench experiments deb rpm install install-mega install-lab clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
 
 tools:
 	@scripts/install-build-tools
+
+package-tools:
+	@scripts/install-build-tools packages
 
 build: tools ## build mega and mega-lab (in target/release)
 	$(CARGO) build --release --locked -p mega -p mega-lab
@@ -60,9 +69,41 @@ bench: build ## the figures of mega's own cost, as ratios within one run
 experiments: build lab-programs ## every experiment with real programs, in mega-lab/ (well over an hour)
 	$(MEGA) lab live all
 
-install: build ## install both programs below $(DESTDIR)/usr/local
-	install -D -m 755 $(MEGA) $(DESTDIR)/usr/local/bin/mega
-	install -D -m 755 $(RELEASE)/mega-lab $(DESTDIR)/usr/local/libexec/mega/mega-lab
+deb: package-tools ## Debian packages of the last commit, in target/deb
+	@scripts/build-deb target/deb
+
+rpm: deb ## RPMs of the same, in target/deb
+	@scripts/build-rpm target/deb
+
+test-reproducible: package-tools ## build the packages twice, in two places, and compare every byte
+	@scripts/test-reproducible
+
+test-packages: deb ## install, use, upgrade, crash and purge the packages in guests of Debian 12 and 13 (about 20 minutes)
+	kernel/vm/deps
+	packaging/test/run target/deb
+
+install: build ## install everything below $(DESTDIR)$(PREFIX) (/usr/local)
+	@$(MAKE) --no-print-directory install-mega install-lab
+
+install-mega:
+	install -D -m 755 -t $(TO)/bin $(MEGA)
+	install -d $(DESTDIR)$(UNITS) $(TO)/share/man/man1 $(DESTDIR)$(ZSH)
+	for unit in $(wildcard packaging/*.service packaging/*.socket packaging/*.timer); do \
+		sed 's|/usr/bin/mega|$(PREFIX)/bin/mega|' $$unit >$(DESTDIR)$(UNITS)/$${unit##*/} || exit 1; done
+	$(MEGA) man $(TO)/share/man/man1
+	rm $(TO)/share/man/man1/mega-lab.1 # mega-lab has its own
+	install -d $(TO)/share/bash-completion/completions $(TO)/share/fish/vendor_completions.d
+	$(MEGA) completions bash >$(TO)/share/bash-completion/completions/mega
+	$(MEGA) completions fish >$(TO)/share/fish/vendor_completions.d/mega.fish
+	$(MEGA) completions zsh >$(DESTDIR)$(ZSH)/_mega
+	# A configuration that is there stays.
+	test -e $(ETC)/mega.toml || install -D -m 644 -t $(ETC) packaging/mega.toml
+	test -e $(ETC)/mega.toml.d || install -D -m 644 -t $(ETC)/mega.toml.d packaging/90-large.toml
+
+install-lab:
+	install -D -m 755 -t $(TO)/libexec/mega $(RELEASE)/mega-lab
+	install -d $(TO)/share/man/man1
+	$(RELEASE)/mega-lab man $(TO)/share/man/man1
 
 clean: ## remove what was built here
 	$(CARGO) clean

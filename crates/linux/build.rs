@@ -5,9 +5,10 @@ use std::env;
 use std::path::{Path, PathBuf};
 use std::process::{Command, exit};
 
-const SOURCES: [&str; 2] = [
+const SOURCES: [&str; 3] = [
     "src/observe/bpf/walk.bpf.c",
     "src/process/tasks/tasks.bpf.c",
+    "src/touches/used/used.bpf.c",
 ];
 
 fn main() {
@@ -29,6 +30,8 @@ fn compile(source: &str, headers: &Path, directory: &Path) {
     let name = Path::new(source).with_extension("o");
     let object = directory.join(name.file_name().unwrap_or_default());
     let clang = env::var("CLANG").unwrap_or_else(|_| "clang".to_owned());
+    // The compiled program holds no path of this machine: the same sources give the same bytes everywhere.
+    let header_map = format!("-ffile-prefix-map={}=libbpf", headers.display());
     let status = Command::new(&clang)
         .args([
             "--target=bpf",
@@ -37,6 +40,8 @@ fn compile(source: &str, headers: &Path, directory: &Path) {
             "-g",
             "-Wall",
             "-Werror",
+            "-fdebug-compilation-dir=.",
+            &header_map,
             "-I",
         ])
         .arg(headers)

@@ -536,7 +536,15 @@ static int fill_range(struct hz_range *range)
 		return error;
 	error = map_range(range);
 	if (error)
-		free_sections(range);
+		goto no_memory;
+	error = hz_stats_add_range(range);
+	if (error)
+		goto no_files;
+	return 0;
+no_files:
+	unmap_range(range);
+no_memory:
+	free_sections(range);
 	return error;
 }
 
@@ -553,6 +561,7 @@ int hz_pool_add_range(u64 start, u64 size, int node, bool added)
 	range = kzalloc(sizeof(*range), GFP_KERNEL);
 	if (!range)
 		return -ENOMEM;
+	hz_stats_init_range(range);
 	INIT_LIST_HEAD(&range->sections);
 	range->node = hz_node(node);
 	range->start = start;
@@ -560,7 +569,7 @@ int hz_pool_add_range(u64 start, u64 size, int node, bool added)
 	range->added = added;
 	error = fill_range(range);
 	if (error) {
-		kfree(range);
+		kobject_put(&range->kobject);
 		return error;
 	}
 	open_sections(range);
@@ -624,11 +633,12 @@ int hz_pool_remove_range(struct hz_range *range, unsigned long *retired)
 	if (error)
 		return error;
 	list_del(&range->list);
+	hz_stats_remove_range(range);
 	unmap_range(range);
 	/* No more of them are found now. */
 	*retired = hz_range_retired(range);
 	free_sections(range);
-	kfree(range);
+	kobject_put(&range->kobject);
 	return 0;
 }
 

@@ -52,6 +52,7 @@ struct hz_section {
 
 /* Memory that came in one piece, and goes so. */
 struct hz_range {
+	struct kobject kobject;
 	struct list_head list;
 	struct list_head sections;
 	struct hz_node *node;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * /sys/fs/hzmem: the pool, its nodes, the mounts. The kobjects of nodes and mounts are
- * what keeps them: their release functions free them.
+ * /sys/fs/hzmem: the pool, its nodes, its ranges, the mounts. The kobjects of nodes, ranges
+ * and mounts are what keeps them: their release functions free them.
  */
 
 #include <linux/kobject.h>
@@ -16,6 +16,7 @@
 
 static struct kobject *root;
 static struct kset *node_set;
+static struct kset *range_set;
 static struct kset *mount_set;
 
 /* ---- A node ------------------------------------------------------------------------- */
@@ -126,6 +127,96 @@ int hz_stats_add_node(struct hz_node *node)
 void hz_stats_remove_node(struct hz_node *node)
 {
 	kobject_del(&node->kobject);
+}
+
+/* ---- A range ------------------------------------------------------------------------ */
+
+static struct hz_range *range_of(struct kobject *kobject)
+{
+	return container_of(kobject, struct hz_range, kobject);
+}
+
+/* Where something lies in physical memory is nobody's business but root's. */
+static ssize_t start_show(struct kobject *kobject,
+			  struct kobj_attribute *attribute, char *out)
+{
+	return sysfs_emit(out, "%#llx\n", range_of(kobject)->start);
+}
+
+static ssize_t bytes_show(struct kobject *kobject,
+			  struct kobj_attribute *attribute, char *out)
+{
+	return sysfs_emit(out, "%llu\n", range_of(kobject)->size);
+}
+
+static ssize_t node_show(struct kobject *kobject,
+			 struct kobj_attribute *attribute, char *out)
+{
+	return sysfs_emit(out, "%d\n", range_of(kobject)->node->id);
+}
+
+static ssize_t origin_show(struct kobject *kobject,
+			   struct kobj_attribute *attribute, char *out)
+{
+	return sysfs_emit(out, "%s\n",
+			  range_of(kobject)->added ? "added" : "boot");
+}
+
+/* The sections stay until hz_stats_remove_range() has waited for this. */
+static ssize_t free_show(struct kobject *kobject,
+			 struct kobj_attribute *attribute, char *out)
+{
+	return sysfs_emit(out, "%lu\n", hz_range_free(range_of(kobject)));
+}
+
+static struct kobj_attribute range_start = __ATTR_RO_MODE(start, 0400);
+static struct kobj_attribute range_bytes = __ATTR_RO(bytes);
+static struct kobj_attribute range_node = __ATTR_RO(node);
+static struct kobj_attribute range_origin = __ATTR_RO(origin);
+static struct kobj_attribute range_free = __ATTR_RO(free);
+
+static struct attribute *range_attrs[] = {
+	&range_start.attr,
+	&range_bytes.attr,
+	&range_node.attr,
+	&range_origin.attr,
+	&range_free.attr,
+	NULL
+};
+ATTRIBUTE_GROUPS(range);
+
+static void release_range(struct kobject *kobject)
+{
+	kfree(range_of(kobject));
+}
+
+static const struct kobj_type range_type = {
+	.release = release_range,
+	.sysfs_ops = &kobj_sysfs_ops,
+	.default_groups = range_groups,
+};
+
+void hz_stats_init_range(struct hz_range *range)
+{
+	kobject_init(&range->kobject, &range_type);
+}
+
+/* Under the pool's lock, which keeps the number. Its name tells nothing of where it lies. */
+int hz_stats_add_range(struct hz_range *range)
+{
+	static unsigned int number;
+
+	range->kobject.kset = range_set;
+	return kobject_add(&range->kobject, NULL, "%u", number++);
+}
+
+/*
+ * Who reads one of its files has finished when this returns. Under the pool's lock, so those
+ * files must not take it.
+ */
+void hz_stats_remove_range(struct hz_range *range)
+{
+	kobject_del(&range->kobject);
 }
 
 /* ---- A mount ------------------------------------------------------------------------ */
@@ -347,23 +438,6 @@ static ssize_t remove_store(struct kobject *kobject,
 	return error ?: length;
 }
 
-static ssize_t ranges_show(struct kobject *kobject,
-			   struct kobj_attribute *attribute, char *out)
-{
-	struct hz_range *range;
-	ssize_t length = 0;
-
-	hz_pool_lock();
-	list_for_each_entry(range, &hz_ranges, list)
-		length += sysfs_emit_at(out, length, "%llu %llu %d %s %lu\n",
-					range->start, range->size,
-					range->node->id,
-					range->added ? "added" : "boot",
-					hz_range_free(range));
-	hz_pool_unlock();
-	return length;
-}
-
 static ssize_t compressors_show(struct kobject *kobject,
 				struct kobj_attribute *attribute, char *out)
 {
@@ -382,13 +456,11 @@ static ssize_t compressors_show(struct kobject *kobject,
 static struct kobj_attribute add_attribute = __ATTR(add, 0200, NULL, add_store);
 static struct kobj_attribute remove_attribute =
 	__ATTR(remove, 0200, NULL, remove_store);
-static struct kobj_attribute ranges_attribute = __ATTR_RO(ranges);
 static struct kobj_attribute compressors_attribute = __ATTR_RO(compressors);
 
 static struct attribute *root_attributes[] = {
 	&add_attribute.attr,
 	&remove_attribute.attr,
-	&ranges_attribute.attr,
 	&compressors_attribute.attr,
 	NULL
 };
@@ -407,11 +479,16 @@ int hz_stats_init(void)
 	node_set = kset_create_and_add("nodes", NULL, root);
 	if (!node_set)
 		goto no_nodes;
+	range_set = kset_create_and_add("ranges", NULL, root);
+	if (!range_set)
+		goto no_ranges;
 	mount_set = kset_create_and_add("mounts", NULL, root);
 	if (!mount_set)
 		goto no_mounts;
 	return 0;
 no_mounts:
+	kset_unregister(range_set);
+no_ranges:
 	kset_unregister(node_set);
 no_nodes:
 	kobject_put(root);
@@ -429,10 +506,11 @@ void hz_stats_close(void)
 	sysfs_remove_group(root, &root_group);
 }
 
-/* The nodes and mounts have gone. */
+/* The nodes, ranges and mounts have gone. */
 void hz_stats_exit(void)
 {
 	kset_unregister(mount_set);
+	kset_unregister(range_set);
 	kset_unregister(node_set);
 	kobject_put(root);
 }

@@ -9,6 +9,10 @@ void hz_stats_init_node(struct hz_node *node);
 int hz_stats_add_node(struct hz_node *node);
 void hz_stats_remove_node(struct hz_node *node);
 
+void hz_stats_init_range(struct hz_range *range);
+int hz_stats_add_range(struct hz_range *range);
+void hz_stats_remove_range(struct hz_range *range);
+
 void hz_stats_init_mount(struct hz_mount *mount);
 int hz_stats_add_mount(struct hz_mount *mount);
 void hz_stats_remove_mount(struct hz_mount *mount);

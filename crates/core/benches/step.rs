@@ -48,6 +48,8 @@ impl Machine for Prepared {
         None
     }
 
+    fn rest(&mut self, _time: Duration) {}
+
     fn act(&mut self, actions: &[Action]) -> Vec<Outcome> {
         vec![self.outcome; actions.len()]
     }
@@ -84,6 +86,7 @@ fn observation(processes: u64) -> Observation {
             contiguity: total / 2,
             nodes: Vec::new(),
         },
+        idle_cpus: None,
         giant_pages: false,
         free_zero: false,
     }
@@ -151,6 +154,7 @@ fn main() {
     let budgets = Budgets::default();
     let everything = Budgets {
         cpu_share: 1.0,
+        standstill: 1.0,
         copy_bytes_per_second: u64::MAX >> 8,
     };
     let promoted = Outcome::Done {

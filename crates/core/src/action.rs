@@ -166,3 +166,15 @@ pub enum Cause {
     #[error("not permitted: the privilege is missing")]
     NotPermitted,
 }
+
+impl Cause {
+    /// Every cause.
+    pub const ALL: [Cause; 6] = [
+        Cause::NoMemory,
+        Cause::Busy,
+        Cause::Gone,
+        Cause::NotEligible,
+        Cause::NotHuge,
+        Cause::NotPermitted,
+    ];
+}

@@ -19,8 +19,10 @@ pub mod page;
 mod parameters;
 mod per_kind;
 pub mod process;
+pub mod profile;
 pub mod promotion;
 mod sorted;
+pub mod worth;
 
 pub use action::{Action, ActionKind, Cause, Outcome};
 pub use failures::FailureMemory;

@@ -29,6 +29,13 @@ pub trait Machine {
     /// or not permitted). Costs about one pass over the region's memory.
     fn count_zero_filled(&mut self, target: RegionRef) -> Option<u16>;
 
+    /// Does beforehand what the next so many promotions to huge pages would else do while their targets stand still, where
+    /// that is of use.
+    fn prepare(&mut self, _promotions: usize) {}
+
+    /// Lets time pass, in which the targets run.
+    fn rest(&mut self, time: Duration);
+
     /// Performs `actions` in order, verifies each by looking again, and reports one outcome for each,
     /// in the same order. Actions of one process on neighbouring regions may share one system call.
     /// Holds no target's mmap lock longer than the machine's lock bound, as far as what it does can be cut.

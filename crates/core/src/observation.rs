@@ -129,6 +129,8 @@ pub struct Observation {
     pub processes: Vec<ProcessObservation>,
     /// Physical memory at the end of the interval.
     pub memory: MemoryObservation,
+    /// CPUs that were idle in the interval, 0 to all of them. `None` where it is not known.
+    pub idle_cpus: Option<f64>,
     /// Whether the machine can map a span by a giant page. Where it cannot, no policy asks for it.
     pub giant_pages: bool,
     /// Whether it can give back the zero-filled huge pages of a span. Where it cannot, no policy asks for it.

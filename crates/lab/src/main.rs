@@ -22,7 +22,7 @@ Example:
 
 /// Runs the papers' experiments on this machine, every mode side by side
 #[derive(Debug, Parser)]
-#[command(version, after_help = EXAMPLE, max_term_width = 100)]
+#[command(version = env!("MEGA_VERSION"), after_help = EXAMPLE, max_term_width = 100)]
 struct Cli {
     #[command(subcommand)]
     command: Command,

@@ -6,6 +6,7 @@
 
 pub mod act;
 mod bpf;
+pub mod calibrate;
 pub mod doctor;
 pub mod error;
 pub mod host;
@@ -16,7 +17,10 @@ pub mod module;
 pub mod observe;
 pub mod physical;
 pub mod process;
+pub mod profile;
 pub mod settings;
+pub mod state_dir;
+pub mod touches;
 
 pub use error::Error;
 pub use host::{Host, HostOptions};

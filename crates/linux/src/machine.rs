@@ -6,13 +6,16 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use mega_core::worth::Touches;
 use mega_core::{
-    Action, Machine, Observation, Outcome, ProcessId, ProcessObservation, Region,
+    Action, HUGE_PAGE_SIZE, Machine, Observation, Outcome, ProcessId, ProcessObservation, Region,
     RegionObservation, RegionRef, Span,
 };
 
 use crate::act::perform;
+use crate::act::warm::Warmer;
 use crate::observe::cgroups::{self, Cgroups};
+use crate::observe::idle::IdleCpus;
 use crate::observe::memory;
 use crate::observe::nodes::ProcessorNodes;
 use crate::observe::zero_filled::ZeroCounter;
@@ -21,7 +24,11 @@ use crate::process::not_eligible::NotEligible;
 use crate::process::sharing::{SharedRange, Sharing};
 use crate::process::statm;
 use crate::process::target::{Held, Target};
+use crate::touches::{self, Effort};
 use crate::{Error, Host};
+
+/// Of the free blocks at most this part is taken for a moment to have it backed.
+const SPARED_SHARE: u64 = 4;
 
 /// How a [`LinuxMachine`] treats its targets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,6 +64,10 @@ pub struct LinuxMachine {
     nodes: ProcessorNodes,
     cgroup_mount: Option<PathBuf>,
     zero_counter: ZeroCounter,
+    warmer: Warmer,
+    idle: IdleCpus,
+    /// Bytes of contiguity at the last observation.
+    contiguity: u64,
 }
 
 impl LinuxMachine {
@@ -76,6 +87,9 @@ impl LinuxMachine {
             last_observation: None,
             sharing: Sharing::default(),
             zero_counter: ZeroCounter::default(),
+            warmer: Warmer::default(),
+            idle: IdleCpus::default(),
+            contiguity: 0,
         }
     }
 
@@ -320,6 +334,19 @@ impl LinuxMachine {
         Ok(done)
     }
 
+    /// Measures how often a process touches pages. It takes as long as the effort allows, with the process held.
+    ///
+    /// # Errors
+    /// [`Error::Missing`] where the tracker cannot read single pages' Accessed bits, or nothing may be written;
+    /// [`Error::Gone`], [`Error::NotPermitted`], [`Error::Io`].
+    pub fn measure_touches(
+        &mut self,
+        process: ProcessId,
+        effort: Effort,
+    ) -> Result<Touches, Error> {
+        self.with_held(process, |host, held| touches::measure(host, held, effort))?
+    }
+
     /// Looks at regions without clearing anything: what was accessed is still there for the next observation.
     ///
     /// # Errors
@@ -346,6 +373,7 @@ impl Machine for LinuxMachine {
 
     fn observe(&mut self) -> Result<Observation, Error> {
         let memory = memory::observe(self.host.kernel().as_ref())?;
+        self.contiguity = memory.contiguity;
         let now = self.now();
         let mut observation = Observation {
             interval: self
@@ -353,6 +381,7 @@ impl Machine for LinuxMachine {
                 .map_or(Duration::ZERO, |last| now.saturating_sub(last)),
             processes: Vec::with_capacity(self.wanted.len()),
             memory,
+            idle_cpus: self.idle.since_last(self.host.kernel().as_ref()),
             giant_pages: self.host.has_giant_pages(),
             free_zero: self.host.can_free_zero(),
         };
@@ -402,6 +431,18 @@ impl Machine for LinuxMachine {
         });
         self.zero_counter = counter;
         counted.ok().flatten()
+    }
+
+    fn prepare(&mut self, promotions: usize) {
+        // Where blocks are few the kernel would have to make some.
+        let wanted = promotions as u64 * HUGE_PAGE_SIZE;
+        if !self.host.is_dry_run() && self.contiguity / SPARED_SHARE >= wanted {
+            self.warmer.prepare(self.host.kernel().as_ref(), promotions);
+        }
+    }
+
+    fn rest(&mut self, time: Duration) {
+        self.host.kernel().sleep(time);
     }
 
     fn act(&mut self, actions: &[Action]) -> Vec<Outcome> {

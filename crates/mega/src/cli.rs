@@ -6,9 +6,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use mega_core::engine::Interval;
 use mega_core::policy::DEFAULT_POLICY;
 use mega_linux::TrackerKind;
-use mega_linux::settings::fault::FaultMode;
 
 use crate::processes::Column;
 use crate::value;
@@ -61,12 +61,18 @@ Exit codes: 0 it gave the memory back, 1 some of it is in use, 2 wrong usage, 3 
 Example:
   mega hz shrink 0x138000000";
 
+const PROFILES_EXAMPLE: &str = "\
+Exit codes: 0 done, 1 failed or no such profile, 2 wrong usage.
+
+Example:
+  mega profiles show redis-server";
+
 const OF_THE_LAB: &str = "\
 Another program, mega-lab, takes the arguments; `--help` shows them. Exit codes: those of mega-lab; 3 when it is not installed.";
 
 /// Manages the huge pages of programs: huge pages where they pay, fast page faults, no bloat
 #[derive(Debug, Parser)]
-#[command(version, after_help = EXIT_CODES, max_term_width = 100)]
+#[command(version = env!("MEGA_VERSION"), after_help = EXIT_CODES, max_term_width = 100)]
 pub(crate) struct Cli {
     /// Without one, mega says what to do next.
     #[command(subcommand)]
@@ -121,6 +127,9 @@ pub(crate) enum Command {
     Init(Init),
     /// List the policies and their parameters with defaults
     Policies(Policies),
+    /// List, show and forget what mega remembers of programs: which of their memory gets huge pages from the start
+    #[command(after_help = PROFILES_EXAMPLE)]
+    Profiles(Profiles),
     /// Compare one memory-hungry program with base pages, with THP always and under mega
     #[command(disable_help_flag = true, after_help = OF_THE_LAB)]
     Demo(PassedOn),
@@ -143,9 +152,9 @@ pub(crate) struct Run {
     pub(crate) policy: PolicyArgs,
     #[command(flatten)]
     pub(crate) bounds: BoundArgs,
-    /// What the program's page faults take: base pages, so that faults stay fast and mega promotes later, or whatever the
-    /// machine's THP mode says
-    #[arg(long, value_name = "MODE", default_value = "base", value_enum)]
+    /// What the program's page faults take: base pages, so that faults stay fast and mega promotes later; or whatever the
+    /// machine's THP mode says; or what was right in earlier runs of the program (see `mega profiles`), base pages at first
+    #[arg(long, value_name = "MODE", default_value = "auto", value_enum)]
     pub(crate) fault: Fault,
     #[command(flatten)]
     pub(crate) tracker: TrackerArgs,
@@ -177,15 +186,18 @@ pub(crate) struct PolicyArgs {
 /// What managing may cost.
 #[derive(Debug, Args)]
 pub(crate) struct BoundArgs {
-    /// Time between two observations
-    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = value::interval)]
-    pub(crate) interval: Duration,
-    /// CPU time the manager may use, as a share of one core
+    /// Time between two observations, or `auto`: short while the program is new or changes, longer once it has settled
+    #[arg(long, value_name = "TIME", default_value = "auto", value_parser = value::interval_or_auto)]
+    pub(crate) interval: Interval,
+    /// CPU time the manager may use, as a share of one core: a mean over two minutes
     #[arg(long, value_name = "SHARE", default_value = "25%", value_parser = value::cpu_share)]
     pub(crate) cpu_budget: f64,
     /// Bytes that promotions may copy per second
-    #[arg(long, value_name = "BYTES", default_value = "1GiB", value_parser = value::bytes_per_second)]
+    #[arg(long, value_name = "BYTES", default_value = "4GiB", value_parser = value::bytes_per_second)]
     pub(crate) copy_budget: u64,
+    /// Share of its time that the program may stand still because its memory is promoted
+    #[arg(long, value_name = "SHARE", default_value = "50%", value_parser = value::standstill)]
+    pub(crate) standstill: f64,
     /// How long mega may hold the program's mmap lock in one go
     #[arg(long, value_name = "TIME", default_value = "10ms", value_parser = value::lock_bound)]
     pub(crate) lock_bound: Duration,
@@ -431,6 +443,12 @@ pub(crate) struct Doctor {
     /// First put back what a killed mega left changed (`run` and `daemon` do so at every start)
     #[arg(long)]
     pub(crate) restore: bool,
+    /// Measure anew what touches cost on this machine (some seconds), and keep it for `mega worth`
+    #[arg(long)]
+    pub(crate) calibrate: bool,
+    /// Also draw what touches cost on this machine as a picture
+    #[arg(long, value_name = "FILE")]
+    pub(crate) svg: Option<PathBuf>,
 }
 
 /// `mega init`
@@ -450,6 +468,65 @@ pub(crate) struct Init {
 /// `mega policies`
 #[derive(Debug, Args)]
 pub(crate) struct Policies {
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// `mega profiles`
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub(crate) struct Profiles {
+    #[command(subcommand)]
+    pub(crate) command: Option<ProfilesCommand>,
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// What to do with profiles. Without a command they are listed.
+#[derive(Debug, Subcommand)]
+pub(crate) enum ProfilesCommand {
+    /// List all profiles
+    List(ListProfiles),
+    /// Show one profile
+    Show(ShowProfile),
+    /// Forget profiles
+    Forget(ForgetProfiles),
+}
+
+/// `mega profiles list`
+#[derive(Debug, Args)]
+pub(crate) struct ListProfiles {
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// `mega profiles show`
+#[derive(Debug, Args)]
+pub(crate) struct ShowProfile {
+    /// The name of the profile, or how it begins
+    #[arg(value_name = "NAME")]
+    pub(crate) name: String,
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// `mega profiles forget`
+#[derive(Debug, Args)]
+pub(crate) struct ForgetProfiles {
+    /// The names of the profiles, or how they begin
+    #[arg(
+        value_name = "NAME",
+        required_unless_present = "all",
+        conflicts_with = "all"
+    )]
+    pub(crate) names: Vec<String>,
+    /// Forget all profiles
+    #[arg(long)]
+    pub(crate) all: bool,
     /// Print one JSON object
     #[arg(long)]
     pub(crate) json: bool,
@@ -525,19 +602,12 @@ impl TrackerArgs {
 /// `--fault`
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Fault {
+    /// Huge pages from the start where they were right in earlier runs, base pages elsewhere
+    Auto,
     /// Base pages
     Base,
     /// Whatever the machine's THP mode says
     Inherit,
-}
-
-impl Fault {
-    pub(crate) fn mode(self) -> FaultMode {
-        match self {
-            Fault::Base => FaultMode::Base,
-            Fault::Inherit => FaultMode::Inherit,
-        }
-    }
 }
 
 /// Process ids of Linux: 1 to `PID_MAX_LIMIT`, 2^22.

@@ -10,8 +10,10 @@ mod control;
 mod exit;
 mod manager;
 mod membership;
+mod metrics;
 mod output;
 mod processes;
+mod profiling;
 mod refusals;
 mod report;
 mod selection;
@@ -21,6 +23,7 @@ mod supervise;
 mod top;
 mod value;
 mod watch;
+mod watchdog;
 mod worker;
 
 use std::process::ExitCode;

@@ -2,10 +2,11 @@
 //! `mega run` has one group; the daemon has one for each selection.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
 
-use mega_core::engine::{Engine, StepReport, Unmet};
+use mega_core::engine::{Engine, Interval, StepReport, Unmet};
 use mega_core::policy::{self, Policy};
 use mega_core::{Action, Machine, Observation, Outcome, ProcessId, RegionRef};
 use mega_linux::process::claim::{Claim, ClaimError, Claims};
@@ -24,9 +25,23 @@ use crate::refusals::Refusals;
 use crate::report::Mode;
 use crate::snapshot::{self, Fault, GroupSnapshot, Snapshot};
 use crate::watch::Watch;
+use crate::watchdog;
+
+/// The time between two looks for processes, where an interval is `auto`.
+const WATCH: RangeInclusive<Duration> = Duration::from_millis(250)..=Duration::from_secs(5);
+/// The share of a core that looking for processes may take, within these bounds.
+const WATCHING_SHARE: f64 = 0.0005;
 
 /// Tells the user one line.
 pub(crate) type Teller = Box<dyn FnMut(&str) + Send>;
+
+/// What came of a tick.
+pub(crate) struct Tick {
+    /// The time until the next one.
+    pub(crate) pause: Duration,
+    /// Whether a step was taken, so that a snapshot tells something new.
+    pub(crate) has_news: bool,
+}
 
 /// Manages groups of processes.
 pub(crate) struct Manager {
@@ -38,6 +53,8 @@ pub(crate) struct Manager {
     /// `None` where it only looks, and beside other megas too.
     claims: Option<Claims>,
     groups: Vec<Group>,
+    /// When processes are looked for again though no step is due, where an interval is `auto`.
+    watch_due: Duration,
     fault: Fault,
     /// Keeps the global THP mode changed where the configuration says `fault = "base"`.
     fault_control: FaultControl,
@@ -104,6 +121,7 @@ impl Manager {
             membership: Membership::new(Scope::Descendants),
             claims,
             groups: Vec::new(),
+            watch_due: Duration::ZERO,
             fault,
             fault_control: FaultControl::Nothing,
             held_elsewhere: BTreeSet::new(),
@@ -196,12 +214,19 @@ impl Manager {
         Ok(())
     }
 
-    /// Takes the steps that are due. Returns the time until the next one. What fails is told, and tried again at the next
-    /// tick.
-    pub(crate) fn tick(&mut self) -> Duration {
+    /// Looks for processes, and takes the steps that are due. What fails is told, and tried again at the next tick.
+    pub(crate) fn tick(&mut self) -> Tick {
         let now = self.host.kernel().now();
-        if self.groups.iter().any(|group| group.due <= now) {
+        let is_due = |groups: &[Group]| groups.iter().any(|group| group.due <= now);
+        if is_due(&self.groups) || self.watches_from().is_some_and(|due| due <= now) {
+            let cpu_before = self.host.kernel().cpu_time();
             self.find_targets();
+            let cost = self.host.kernel().cpu_time().saturating_sub(cpu_before);
+            let pause = cost.div_f64(WATCHING_SHARE);
+            self.watch_due = now + pause.clamp(*WATCH.start(), *WATCH.end());
+        }
+        let has_news = is_due(&self.groups);
+        if has_news {
             let looked_at = self.watch.pids(now);
             for group in &mut self.groups {
                 group.engine.look_closely_at(looked_at.clone());
@@ -210,8 +235,18 @@ impl Manager {
             self.keep_ahead();
         }
         let now = self.host.kernel().now();
-        let due = self.groups.iter().map(|group| group.due).min();
-        due.map_or(Duration::from_secs(5), |due| due.saturating_sub(now))
+        let due = self.groups.iter().map(|group| group.due);
+        let due = due.chain(self.watches_from()).min();
+        Tick {
+            pause: due.map_or(*WATCH.end(), |due| due.saturating_sub(now)),
+            has_news,
+        }
+    }
+
+    /// When processes are looked for though no step is due, if they are.
+    fn watches_from(&self) -> Option<Duration> {
+        let follows = self.groups.iter().any(Group::follows_programs);
+        follows.then_some(self.watch_due)
     }
 
     fn step_groups(&mut self, now: Duration) {
@@ -299,6 +334,7 @@ impl Manager {
             host: Arc::clone(&self.host),
             own: self.own,
             started: self.started,
+            made: self.host.kernel().now(),
             mode: self.mode.clone(),
             fault: self.fault,
             groups: self.groups.iter().map(Group::snapshot).collect(),
@@ -372,13 +408,29 @@ impl Group {
     fn claim(&mut self, claims: Option<&Claims>, process: ProcessId) -> Result<(), ClaimError> {
         if let std::collections::btree_map::Entry::Vacant(place) = self.claims.entry(process) {
             place.insert(claims.map(|claims| claims.take(process)).transpose()?);
+            if self.follows_programs() {
+                self.due = Duration::ZERO;
+            }
         }
         Ok(())
     }
 
+    /// Whether the time between its steps is as its programs ask for.
+    fn follows_programs(&self) -> bool {
+        self.settings.interval == Interval::Auto
+    }
+
+    /// The time until the next step where this one observed nothing.
+    fn idle_interval(&self) -> Duration {
+        match self.settings.interval {
+            Interval::Auto => Interval::EQUAL,
+            Interval::Fixed(interval) => interval,
+        }
+    }
+
     /// Takes a step. Returns what the user should know and was not told before.
     fn step(&mut self) -> Vec<String> {
-        self.due = self.machine.inner.now() + self.settings.interval;
+        self.due = self.machine.inner.now() + self.idle_interval();
         let error = self.take_step().err().map(|error| error.to_string());
         let news = error.clone().filter(|_| error != self.last_error);
         self.last_error = error;
@@ -425,6 +477,7 @@ impl Group {
             totals: self.engine.totals().clone(),
             latest: self.latest.clone(),
             refused: self.refusals.report(),
+            refused_count: self.refusals.count(),
             not_eligible: self
                 .machine
                 .inner
@@ -501,7 +554,16 @@ impl Machine for OwnShare {
         self.inner.count_zero_filled(target)
     }
 
+    fn prepare(&mut self, promotions: usize) {
+        self.inner.prepare(promotions);
+    }
+
+    fn rest(&mut self, time: Duration) {
+        self.inner.rest(time);
+    }
+
     fn act(&mut self, actions: &[Action]) -> Vec<Outcome> {
+        watchdog::beat();
         self.inner.act(actions)
     }
 }

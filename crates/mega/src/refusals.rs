@@ -53,6 +53,11 @@ impl Refusals {
         lines
     }
 
+    /// How many processes the latest step could not observe.
+    pub(crate) fn count(&self) -> u64 {
+        self.now.len() as u64
+    }
+
     /// What a status shows: the processes with the lowest pids, by pid.
     pub(crate) fn report(&self) -> Vec<RefusedReport> {
         self.now.values().take(SHOWN).cloned().collect()
@@ -109,7 +114,7 @@ mod tests {
         let mut refusals = Refusals::default();
         let many: Vec<(u32, &str)> = (100..1000).map(|pid| (pid, "no")).collect();
         let told = renew(&mut refusals, &many);
-        assert_eq!(refusals.report().len(), SHOWN);
+        assert_eq!((refusals.report().len(), refusals.count()), (SHOWN, 900));
         assert_eq!(told.len(), TOLD + 1);
         assert_eq!(
             told[TOLD],

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mega_core::ProcessId;
-use mega_core::engine::{StepReport, Totals};
+use mega_core::engine::{Interval, StepReport, Totals};
 use mega_linux::kernel::Kernel;
 use mega_linux::physical::buddyinfo;
 use mega_linux::process::Stat;
@@ -32,6 +32,8 @@ pub(crate) struct Snapshot {
     pub(crate) own: ProcessId,
     /// When that process started, by the kernel's clock.
     pub(crate) started: Duration,
+    /// When the snapshot was made, by the same clock.
+    pub(crate) made: Duration,
     pub(crate) mode: Mode,
     pub(crate) fault: Fault,
     pub(crate) groups: Vec<GroupSnapshot>,
@@ -56,8 +58,10 @@ pub(crate) struct GroupSnapshot {
     pub(crate) totals: Totals,
     /// The latest step; `None` before the first one.
     pub(crate) latest: Option<Arc<StepReport>>,
-    /// Processes that the latest step could not observe.
+    /// Processes that the latest step could not observe; at most 100.
     pub(crate) refused: Vec<RefusedReport>,
+    /// How many these are in all.
+    pub(crate) refused_count: u64,
     /// Of the processes with memory that huge pages cannot map: how many bytes, by reason.
     pub(crate) not_eligible: BTreeMap<ProcessId, BTreeMap<String, u64>>,
     /// The same, where it is and why, of the processes that somebody looks closely at.
@@ -140,6 +144,15 @@ impl Snapshot {
 }
 
 impl GroupSnapshot {
+    /// The interval; where the programs ask for it, the one since the latest step.
+    pub(crate) fn interval(&self) -> Duration {
+        match (self.settings.interval, &self.latest) {
+            (Interval::Fixed(interval), _) => interval,
+            (Interval::Auto, Some(latest)) => latest.next_interval,
+            (Interval::Auto, None) => Interval::EQUAL,
+        }
+    }
+
     fn status(&self, host: &Host) -> GroupStatus {
         let summaries = self.latest.iter().flat_map(|report| &report.processes);
         let processes: Vec<ProcessReport> = summaries
@@ -161,9 +174,11 @@ impl GroupSnapshot {
             name: self.name.clone(),
             policy: self.settings.policy.clone(),
             parameters: self.settings.parameters.clone(),
-            interval_seconds: self.settings.interval.as_secs_f64(),
+            interval_seconds: self.interval().as_secs_f64(),
+            interval_auto: self.settings.interval == Interval::Auto,
             cpu_budget: self.settings.budgets.cpu_share,
             copy_budget: self.settings.budgets.copy_bytes_per_second,
+            standstill: self.settings.budgets.standstill,
             lock_bound_seconds: self.settings.lock_bound.as_secs_f64(),
             longest_hold_seconds: self.longest_hold.as_secs_f64(),
             totals: processes.iter().map(|process| process.observed).sum(),

@@ -3,6 +3,8 @@
 use std::ops::Range;
 use std::time::Duration;
 
+use mega_core::engine::Interval;
+
 use crate::cli::HzRange;
 
 /// Units of time, in microseconds.
@@ -48,6 +50,14 @@ pub(crate) fn interval(text: &str) -> Result<Duration, String> {
     bounded(text, Duration::from_millis(10), Duration::from_secs(3600))
 }
 
+/// Parses an interval between two observations, or `auto`.
+pub(crate) fn interval_or_auto(text: &str) -> Result<Interval, String> {
+    match text {
+        "auto" => Ok(Interval::Auto),
+        _ => interval(text).map(Interval::Fixed),
+    }
+}
+
 /// Parses a bound on how long a target's mmap lock may be held: 100 us to 10 s.
 pub(crate) fn lock_bound(text: &str) -> Result<Duration, String> {
     bounded(text, Duration::from_micros(100), Duration::from_secs(10))
@@ -55,15 +65,24 @@ pub(crate) fn lock_bound(text: &str) -> Result<Duration, String> {
 
 /// Parses a share of one core: above 0 % to 100 %.
 pub(crate) fn cpu_share(text: &str) -> Result<f64, String> {
-    let refused =
-        || format!("'{text}' is not a share of one core; write it as 25%, from 0.001% to 100%");
-    let number = text.strip_suffix('%').ok_or_else(refused)?;
-    let percent: f64 = number.trim().parse().map_err(|_| refused())?;
-    if (0.001..=100.0).contains(&percent) {
-        Ok(percent / 100.0)
-    } else {
-        Err(refused())
-    }
+    share(text, 0.001).ok_or_else(|| {
+        format!("'{text}' is not a share of one core; write it as 25%, from 0.001% to 100%")
+    })
+}
+
+/// Parses the share of its time that a program may stand still: 0.1 % to 100 %, which is no bound.
+pub(crate) fn standstill(text: &str) -> Result<f64, String> {
+    share(text, 0.1).ok_or_else(|| {
+        format!("'{text}' is not a share of a program's time; write it as 50%, from 0.1% to 100%")
+    })
+}
+
+/// Parses a share from so many per cent to 100 %.
+fn share(text: &str, least_percent: f64) -> Option<f64> {
+    let percent: f64 = text.strip_suffix('%')?.trim().parse().ok()?;
+    (least_percent..=100.0)
+        .contains(&percent)
+        .then_some(percent / 100.0)
 }
 
 /// Parses bytes per second: a size, with or without `/s`.

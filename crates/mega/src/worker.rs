@@ -35,7 +35,13 @@ impl Published {
         }
     }
 
-    /// The status of the manager.
+    /// The latest snapshot.
+    pub(crate) fn latest(&self) -> Arc<Snapshot> {
+        // A snapshot is replaced as a whole, so a poisoned lock holds a good one.
+        Arc::clone(&self.latest.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// The status of the manager. Making it does not hold the lock.
     pub(crate) fn status(&self) -> ManagerStatus {
         self.latest().status()
     }
@@ -50,11 +56,6 @@ impl Published {
         let detail = latest.process(pid)?;
         self.watch.add(pid, latest.host.kernel().now());
         Ok(detail)
-    }
-
-    fn latest(&self) -> Arc<Snapshot> {
-        // A snapshot is replaced as a whole, so a poisoned lock holds a good one. Who has it does not hold the lock.
-        Arc::clone(&self.latest.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     fn set(&self, snapshot: Snapshot) {
@@ -137,10 +138,12 @@ fn manage(
     beat: &dyn Fn(),
 ) -> Manager {
     loop {
-        let pause = manager.tick();
-        published.set(manager.snapshot());
+        let tick = manager.tick();
+        if tick.has_news {
+            published.set(manager.snapshot());
+        }
         beat();
-        match inbox.recv_timeout(pause.min(patience)) {
+        match inbox.recv_timeout(tick.pause.min(patience)) {
             Err(RecvTimeoutError::Timeout) => {}
             Ok(Order::Stop) | Err(RecvTimeoutError::Disconnected) => return manager,
             Ok(Order::Configure(config, reply)) => {

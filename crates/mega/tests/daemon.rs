@@ -5,142 +5,18 @@
 
 mod live;
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixDatagram, UnixStream};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::sync::{Arc, Mutex};
+use std::path::Path;
+use std::process::Command;
+use std::sync::Arc;
 use std::time::Duration;
 
+use live::daemon::{Daemon, Place};
 use live::{area, can_run, finish, mega, run, start, until, until_huge};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 use serde_json::Value;
-use tempfile::TempDir;
-
-/// A folder with a run directory, a configuration, and a program that no other test starts.
-struct Place(TempDir);
-
-impl Place {
-    fn new() -> Self {
-        // On the file system of the binary, which is linked to.
-        let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
-        std::fs::hard_link(live::mega_lab(), folder.path().join("program")).expect("linked");
-        Place(folder)
-    }
-
-    fn program(&self) -> PathBuf {
-        self.0.path().join("program")
-    }
-
-    fn config(&self) -> PathBuf {
-        self.0.path().join("mega.toml")
-    }
-
-    fn run_dir(&self) -> PathBuf {
-        self.0.path().join("run")
-    }
-
-    /// Writes a configuration that selects the program and manages it with `policy`.
-    fn select_program(&self, policy: &str) {
-        self.write(&format!(
-            "[defaults]\ninterval = \"100ms\"\n[[select]]\nname = \"mine\"\nexecutable = \"{}\"\npolicy = \"{policy}\"\n",
-            self.program().display()
-        ));
-    }
-
-    fn write(&self, config: &str) {
-        std::fs::write(self.config(), config).expect("written");
-    }
-
-    /// The program, as a workload that runs until its input ends.
-    fn workload(&self) -> Command {
-        let mut command = Command::new(self.program());
-        command.args([
-            "workload",
-            "random",
-            "--size=64MiB",
-            "--until-eof",
-            "--json",
-        ]);
-        command
-    }
-
-    /// What the status says of the daemon with this pid.
-    fn status(&self, pid: u32) -> Value {
-        let output = run(mega()
-            .args(["status", "--json"])
-            .env("MEGA_RUN_DIR", self.run_dir()));
-        let answer: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
-        let managers = answer["managers"].as_array().cloned().unwrap_or_default();
-        managers
-            .into_iter()
-            .find(|manager| manager["pid"] == pid)
-            .unwrap_or_default()
-    }
-}
-
-/// A running daemon, and what it has logged.
-struct Daemon {
-    child: Child,
-    log: Arc<Mutex<String>>,
-}
-
-impl Daemon {
-    fn start(place: &Place) -> Self {
-        Self::spawn(mega().env("MEGA_RUN_DIR", place.run_dir()), &place.config())
-    }
-
-    fn spawn(command: &mut Command, config: &Path) -> Self {
-        let mut child = command
-            .args(["daemon", "--config"])
-            .arg(config)
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("mega starts");
-        let log = Arc::new(Mutex::new(String::new()));
-        let lines = BufReader::new(child.stderr.take().expect("its log"));
-        let place = Arc::clone(&log);
-        std::thread::spawn(move || {
-            for line in lines.lines().map_while(Result::ok) {
-                *place.lock().expect("the log") += &(line + "\n");
-            }
-        });
-        let daemon = Daemon { child, log };
-        daemon.logs("managing 1 selections");
-        daemon
-    }
-
-    /// Waits until it has logged this.
-    fn logs(&self, wanted: &str) {
-        until(wanted, || self.log().contains(wanted));
-    }
-
-    fn log(&self) -> String {
-        self.log.lock().expect("the log").clone()
-    }
-
-    fn signal(&self, signal: Signal) {
-        kill_process(Pid::from_child(&self.child), signal).expect("a signal");
-    }
-
-    fn pid(&self) -> u32 {
-        self.child.id()
-    }
-
-    /// Stops it, and returns its exit code.
-    fn stop(mut self) -> Option<i32> {
-        self.signal(Signal::TERM);
-        self.child.wait().expect("its status").code()
-    }
-}
-
-impl Drop for Daemon {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
 
 #[test]
 fn a_selected_program_gets_huge_pages_and_no_other() {
@@ -170,7 +46,10 @@ fn a_selected_program_gets_huge_pages_and_no_other() {
     });
     finish(selected);
     finish(other);
-    assert!(place.status(daemon.pid())["groups"][0]["actions"]["promoted"].as_u64() > Some(0));
+    // The tick that promoted it may still be under way.
+    until("the promotions to be counted", || {
+        place.status(daemon.pid())["groups"][0]["actions"]["promoted"].as_u64() > Some(0)
+    });
     let log = Arc::clone(&daemon.log);
     assert_eq!(daemon.stop(), Some(0));
     until("totals in the log", || {

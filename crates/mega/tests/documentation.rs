@@ -12,11 +12,13 @@ use std::path::Path;
 use std::process::Command;
 
 /// The pages for users, from the root of the repository.
-const PAGES: [&str; 7] = [
+const PAGES: [&str; 9] = [
     "README.md",
     "CONTRIBUTING.md",
     "docs/guide.md",
     "docs/operating.md",
+    "docs/metrics.md",
+    "docs/runbooks.md",
     "docs/experiments.md",
     "docs/results.md",
     "docs/hzmem.md",

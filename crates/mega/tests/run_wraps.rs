@@ -36,7 +36,8 @@ fn wrapped_by(launcher: &[&str], options: &[&str], command: &[&str]) -> Command 
         .args(options)
         .arg("--")
         .args(command)
-        .env("MEGA_RUN_DIR", live::run_dir());
+        .env("MEGA_RUN_DIR", live::run_dir())
+        .env("MEGA_STATE_DIR", live::state_dir());
     wrapped
 }
 
@@ -333,7 +334,7 @@ fn the_report_has_every_field_that_is_documented() {
     let group = &report["groups"][0];
     assert_eq!(
         keys(group),
-        "actions copy_budget cpu_budget interval_seconds last_error lock_bound_seconds longest_hold_seconds name parameters policy processes refused totals"
+        "actions copy_budget cpu_budget interval_auto interval_seconds last_error lock_bound_seconds longest_hold_seconds name parameters policy processes refused standstill totals"
     );
     assert_eq!(
         keys(&group["totals"]),

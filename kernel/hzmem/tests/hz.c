@@ -190,6 +190,33 @@ long node_count(int node, const char *name)
 	return sum;
 }
 
+bool range_read(unsigned int number, struct range *range)
+{
+	char path[128], text[32] = "";
+	FILE *file;
+
+	snprintf(path, sizeof(path), HZ_SYSFS "ranges/%u/start", number);
+	file = fopen(path, "re");
+	if (!file)
+		return false;
+	if (!fgets(text, sizeof(text), file))
+		tap_bail("read %s", path);
+	fclose(file);
+	range->start = strtoul(text, NULL, 16);
+	snprintf(path, sizeof(path), HZ_SYSFS "ranges/%u/origin", number);
+	file = fopen(path, "re");
+	if (!file || fscanf(file, "%15s", range->origin) != 1)
+		tap_bail("read %s", path);
+	fclose(file);
+	snprintf(path, sizeof(path), HZ_SYSFS "ranges/%u/bytes", number);
+	range->bytes = read_number(path, 0);
+	snprintf(path, sizeof(path), HZ_SYSFS "ranges/%u/node", number);
+	range->node = read_number(path, -1);
+	snprintf(path, sizeof(path), HZ_SYSFS "ranges/%u/free", number);
+	range->free = read_number(path, 0);
+	return true;
+}
+
 int nodes(void)
 {
 	char path[128];

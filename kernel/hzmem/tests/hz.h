@@ -56,6 +56,17 @@ long count_of(const struct mount *mount, const char *name);
 void text_of(const struct mount *mount, const char *name, char *text, size_t size);
 /* A number of a node: total, free, pinned, sections, daemon_cpu_ns; node -1 is all nodes together. */
 long node_count(int node, const char *name);
+/* A range of hzmem's memory. */
+struct range {
+	unsigned long start;
+	unsigned long bytes;
+	long node;
+	char origin[16];
+	unsigned long free;
+};
+
+/* False where there is no range of that number. */
+bool range_read(unsigned int number, struct range *range);
 /* How many nodes hzmem knows. */
 int nodes(void);
 

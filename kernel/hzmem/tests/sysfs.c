@@ -147,9 +147,9 @@ static void modes(void)
 	};
 	unsigned int wrong = 0;
 	struct stat status;
-	char path[128], line[128];
-	unsigned long sum = 0, free;
-	FILE *file;
+	struct range range;
+	char path[128];
+	unsigned long sum = 0;
 
 	mount_ = mount_new("hzmem", NULL);
 	for (unsigned int i = 0; i < sizeof(numbers) / sizeof(*numbers); i++) {
@@ -163,18 +163,13 @@ static void modes(void)
 	mount_end(&mount_);
 	tap_ok(!stat(HZ_SYSFS "add", &status) && (status.st_mode & 0777) == 0200 && !stat(HZ_SYSFS "remove", &status) &&
 	       (status.st_mode & 0777) == 0200, "add and remove are for writing, by root");
-	file = fopen(HZ_SYSFS "ranges", "re");
-	while (file && fgets(line, sizeof(line), file)) {
-		char kind[16];
-		int node;
-
-		if (sscanf(line, "%*s %*s %d %15s %lu", &node, kind, &free) == 3 && !strcmp(kind, "boot"))
-			sum += free;
-		else
-			tap_note("%s", line);
+	for (unsigned int i = 0; range_read(i, &range); i++) {
+		sum += range.free;
+		if (strcmp(range.origin, "boot"))
+			tap_note("range %u is from %s", i, range.origin);
 	}
-	if (file)
-		fclose(file);
+	tap_ok(!stat(HZ_SYSFS "ranges/0/start", &status) && (status.st_mode & 0777) == 0400,
+	       "where a range lies is shown to root alone");
 	tap_equal(sum, node_count(-1, "total"), "the ranges' free pages are all pages, with nothing in use");
 }
 

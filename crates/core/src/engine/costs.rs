@@ -3,11 +3,13 @@
 use crate::action::ActionKind;
 use crate::per_kind::PerKind;
 
-/// Seconds of CPU time for one inspection, and for one action of each kind.
+/// Seconds of CPU time for one inspection, and for one action of each kind; and the time that a process stands still for a
+/// promotion.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Costs {
     inspection: Cost,
     actions: PerKind<Cost>,
+    standstill: PerKind<Cost>,
 }
 
 /// A mean that halves the weight of the past with every measurement; `None` before the first.
@@ -54,6 +56,15 @@ impl Costs {
 
     pub(super) fn learn_actions(&mut self, kind: ActionKind, seconds: f64, count: usize) {
         self.actions[kind].learn(seconds, count);
+    }
+
+    /// Seconds that a process stands still for one action of a kind; `None` before the first is measured.
+    pub(super) fn standstill(&self, kind: ActionKind) -> Option<f64> {
+        self.standstill[kind].0
+    }
+
+    pub(super) fn learn_standstill(&mut self, kind: ActionKind, seconds: f64, count: usize) {
+        self.standstill[kind].learn(seconds, count);
     }
 
     /// How many actions `seconds` suffice for: at least one, unless there is no time at all.

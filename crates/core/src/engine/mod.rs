@@ -4,9 +4,12 @@
 //! holding back what failed and lining up the rest; O(granted x log granted) for each round of a budget; O(failures) for the
 //! memory of failures. `benches/step.rs` measures it over a million regions.
 
+mod account;
 mod budgets;
 mod closeup;
 mod costs;
+mod interval;
+mod pace;
 mod report;
 mod runs;
 mod tally;
@@ -17,6 +20,7 @@ mod would;
 
 pub use budgets::Budgets;
 pub use closeup::{Closeup, RegionView, Verdict};
+pub use interval::Interval;
 pub use report::{ProcessSummary, StepReport};
 pub use tally::{LastFailure, Tally};
 pub use totals::Totals;
@@ -30,17 +34,28 @@ use crate::action::{Action, ActionKind, Cause, Outcome};
 use crate::failures::{FailureMemory, Why};
 use crate::machine::Machine;
 use crate::observation::{Observation, ProcessObservation, RegionObservation, RegionRef};
+use crate::page::BASE_PAGE_SIZE;
+use crate::process::ProcessId;
 use crate::promotion::Policy;
 use crate::sorted;
 
-use budgets::{CopyBudget, CpuBudget};
+use account::CpuAccount;
+use budgets::CopyBudget;
 use costs::Costs;
+use interval::Rhythm;
+use pace::Pace;
 use tally::Tallies;
 use unmet::Ledger;
 use waiting::Waiting;
 
-/// The part of the CPU time left after observing that inspections may take.
+/// The part of an interval's CPU time that inspections may take.
 const INSPECTING_SHARE: f64 = 0.5;
+/// How long a step may act before the machine is observed anew. A longer interval is not cut short by it.
+const LONGEST_ACTING: Duration = Duration::from_millis(500);
+/// A step may act for so many times the CPU time of its observation, so that most of the time goes into acting.
+const LEAST_ACTING: u32 = 4;
+/// The time whose copies the copy budget lets be made at once where the interval is no fixed one.
+const COPY_BURST: Duration = Duration::from_secs(1);
 /// The most actions that the machine gets at once after the like failed for the same process. A failure may cost the
 /// kernel a vain compaction, or the program a huge page for nothing.
 const DOUBTFUL_BATCH: usize = 4;
@@ -49,10 +64,14 @@ const DOUBTFUL_BATCH: usize = 4;
 pub struct Engine {
     policy: Box<dyn Policy>,
     budgets: Budgets,
-    interval: Duration,
-    cpu: CpuBudget,
+    interval: Interval,
+    rhythm: Rhythm,
+    cpu: CpuAccount,
     copying: CopyBudget,
+    pace: Pace,
     costs: Costs,
+    /// The clock and the CPU time at the last observation.
+    observed: Option<(Duration, Duration)>,
     failures: FailureMemory,
     /// Whose turn it is when the copy budget has less than one promotion for each process.
     turn: usize,
@@ -66,10 +85,14 @@ pub struct Engine {
 struct Course {
     done: Totals,
     unmet: Ledger,
+    /// Until when it may act.
+    end: Duration,
+    /// Whether it ended before all was done that the budgets would have allowed.
+    is_cut_short: bool,
 }
 
 impl Course {
-    fn begin(observation: &Observation) -> Self {
+    fn begin(observation: &Observation, end: Duration) -> Self {
         let done = Totals {
             steps: 1,
             ..Totals::default()
@@ -77,6 +100,8 @@ impl Course {
         Course {
             done,
             unmet: Ledger::new(observation),
+            end,
+            is_cut_short: false,
         }
     }
 
@@ -94,14 +119,19 @@ impl Course {
 impl Engine {
     /// An engine that is to take one step every `interval`.
     #[must_use]
-    pub fn new(policy: Box<dyn Policy>, budgets: Budgets, interval: Duration) -> Self {
+    pub fn new(policy: Box<dyn Policy>, budgets: Budgets, interval: impl Into<Interval>) -> Self {
+        let wanted = interval.into();
+        let interval = borne(wanted, policy.as_ref());
         Engine {
             policy,
             budgets,
-            interval,
-            cpu: CpuBudget::new(budgets.cpu_share, interval),
-            copying: CopyBudget::new(budgets.copy_bytes_per_second, interval),
+            interval: wanted,
+            rhythm: Rhythm::new(interval),
+            cpu: CpuAccount::new(budgets.cpu_share),
+            copying: CopyBudget::new(budgets.copy_bytes_per_second, copy_burst(interval)),
+            pace: Pace::new(budgets.standstill),
             costs: Costs::default(),
+            observed: None,
             failures: FailureMemory::default(),
             turn: 0,
             totals: Totals::default(),
@@ -136,7 +166,7 @@ impl Engine {
 
     /// The interval that steps are asked for at, when the CPU budget does not stretch it.
     #[must_use]
-    pub fn interval(&self) -> Duration {
+    pub fn interval(&self) -> Interval {
         self.interval
     }
 
@@ -144,24 +174,36 @@ impl Engine {
     /// things cost stay.
     pub fn replace_policy(&mut self, policy: Box<dyn Policy>) {
         self.policy = policy;
+        self.apply_interval();
     }
 
     /// Changes the budgets. What was overdrawn stays so.
     pub fn set_budgets(&mut self, budgets: Budgets) {
         self.budgets = budgets;
-        self.apply_budgets();
+        self.cpu.set(budgets.cpu_share);
+        self.pace.set_standstill(budgets.standstill);
+        self.apply_interval();
     }
 
     /// Changes the interval.
-    pub fn set_interval(&mut self, interval: Duration) {
-        self.interval = interval;
-        self.apply_budgets();
+    pub fn set_interval(&mut self, interval: impl Into<Interval>) {
+        self.interval = interval.into();
+        self.apply_interval();
     }
 
-    fn apply_budgets(&mut self) {
-        self.cpu.set(self.budgets.cpu_share, self.interval);
+    fn apply_interval(&mut self) {
+        let interval = borne(self.interval, self.policy.as_ref());
+        self.rhythm.set(interval);
         self.copying
-            .set(self.budgets.copy_bytes_per_second, self.interval);
+            .set(self.budgets.copy_bytes_per_second, copy_burst(interval));
+    }
+
+    /// How long a step may act.
+    fn longest_acting(&self) -> Duration {
+        match borne(self.interval, self.policy.as_ref()) {
+            Interval::Fixed(interval) => interval.max(LONGEST_ACTING),
+            Interval::Auto => LONGEST_ACTING,
+        }
     }
 
     /// Takes one step: observes, inspects, decides, acts, verifies and learns.
@@ -176,35 +218,71 @@ impl Engine {
         observation.normalise();
         let observe_cpu = machine.cpu_time().saturating_sub(cpu_at_start);
         self.settle(machine);
-        self.failures.begin_step(&observation);
+        let elapsed = self.since_last_observation(machine, &observation);
+        let counts = self.rhythm.counts(elapsed);
+        self.failures.begin_step(&observation, counts);
+        self.policy.count_interval(counts);
         self.tallies.begin_step(&observation);
 
-        let mut course = Course::begin(&observation);
-        self.inspect(machine, &mut observation, &mut course.done);
+        let acting = self.longest_acting().max(observe_cpu * LEAST_ACTING);
+        let mut course = Course::begin(&observation, machine.now() + acting);
+        self.inspect(machine, &mut observation, elapsed, &mut course.done);
+        let deciding = machine.cpu_time();
         let wanted = self.policy.decide(&observation, &self.failures);
         self.tallies.want(&wanted);
         let closeups = closeup::of(&observation, &self.looked_at, &wanted, &self.failures);
         for (process, blocks) in self.policy.blocks_short() {
             course.unmet.wants_blocks(process, blocks);
         }
+        let look_cpu = observe_cpu + machine.cpu_time().saturating_sub(deciding);
         self.perform(machine, &observation, wanted, &mut course);
-        let Course { done, unmet } = course;
+        let processes: Vec<_> = observation
+            .processes
+            .iter()
+            .map(|observed| ProcessSummary::of(observed, self.tallies.of(observed.process)))
+            .collect();
+        let interval = self
+            .rhythm
+            .next(machine.now(), &processes, look_cpu.as_secs_f64());
+        let observing = observe_cpu.as_secs_f64();
+        let next_interval = if course.is_cut_short {
+            self.cpu.next_interval(Duration::ZERO, 0.0)
+        } else {
+            self.cpu.next_interval(interval, observing)
+        };
+        let Course { done, unmet, .. } = course;
         self.totals += &done;
 
         Ok(StepReport {
-            processes: observation
-                .processes
-                .iter()
-                .map(|observed| ProcessSummary::of(observed, self.tallies.of(observed.process)))
-                .collect(),
+            processes,
             closeups,
             memory: observation.memory,
             actions: done,
             unmet: unmet.close(),
             observe_cpu,
             step_cpu: machine.cpu_time().saturating_sub(cpu_at_start),
-            next_interval: self.cpu.next_interval(observe_cpu.as_secs_f64()),
+            next_interval,
         })
+    }
+
+    /// The time since the last observation. Sets the pace by the CPUs that were idle meanwhile, to which those that the
+    /// manager itself used count.
+    fn since_last_observation<M: Machine>(
+        &mut self,
+        machine: &M,
+        observation: &Observation,
+    ) -> Duration {
+        let (now, cpu) = (machine.now(), machine.cpu_time());
+        let (then, cpu_then) = self.observed.replace((now, cpu)).unwrap_or((now, cpu));
+        let elapsed = now.saturating_sub(then);
+        let own = if elapsed.is_zero() {
+            0.0
+        } else {
+            cpu.saturating_sub(cpu_then).div_duration_f64(elapsed)
+        };
+        let idle = observation.idle_cpus.map(|idle| idle + own);
+        self.pace.set_rate(idle, self.cpu.share());
+        elapsed
     }
 
     /// Brings the budgets up to date.
@@ -219,9 +297,12 @@ impl Engine {
         &mut self,
         machine: &mut M,
         observation: &mut Observation,
+        elapsed: Duration,
         done: &mut Totals,
     ) {
-        let allowed = self.cpu.left() * INSPECTING_SHARE;
+        // Nothing is borrowed for it: what is found is given back slowly, too.
+        let earned = self.cpu.share() * elapsed.as_secs_f64();
+        let allowed = self.cpu.left().min(earned) * INSPECTING_SHARE;
         let cpu_at_start = machine.cpu_time();
         let mut spent = 0.0;
         let mut count = 0;
@@ -237,8 +318,10 @@ impl Engine {
             if let Some(region) = observation.region_mut(target)
                 && let Some(zero_filled) = machine.count_zero_filled(target)
             {
-                region.zero_filled = Some(zero_filled.min(region.mapped));
+                let zero_filled = zero_filled.min(region.mapped);
+                region.zero_filled = Some(zero_filled);
                 done.inspected += 1;
+                done.bytes_zero_filled += u64::from(zero_filled) * BASE_PAGE_SIZE;
             }
             count += 1;
             spent = machine
@@ -292,7 +375,9 @@ impl Engine {
         }
         course.done.deferred_by_budget += count(cut_off.len() + waiting.len());
         // What the next step can pay for comes then, and finds its blocks if compaction knows of it now.
-        let payable = self.costs.affordable(promotion, self.cpu.next());
+        let payable = self
+            .costs
+            .affordable(promotion, self.cpu.left().min(LONGEST_ACTING.as_secs_f64()));
         let next = self.copying.next_promotions(promotion).min(payable);
         let more = next.saturating_sub(cut_off.len());
         cut_off.extend(waiting.take(more, &mut self.turn.clone()));
@@ -318,8 +403,8 @@ impl Engine {
         });
     }
 
-    /// Performs one round batch by batch, in its order, until it is done or the CPU budget is used up. Returns what it did
-    /// not come to.
+    /// Performs one round batch by batch, in its order, until it is done, the CPU budget is used up or the step's time is
+    /// over. Returns what it did not come to.
     fn act<M: Machine>(
         &mut self,
         machine: &mut M,
@@ -328,52 +413,112 @@ impl Engine {
     ) -> Vec<Action> {
         let mut queue = VecDeque::from(round);
         loop {
-            let mut batch = self.next_batch(&mut queue, course);
-            let Some(first) = batch.first() else {
+            let mut batch = self.next_batch(&mut queue, machine.now(), course);
+            let Some(first) = batch.first().copied() else {
                 return Vec::new();
             };
-            if self.cpu.left() <= 0.0 {
+            let is_over = machine.now() >= course.end;
+            if self.cpu.left() <= 0.0 || is_over {
+                course.is_cut_short |= self.cpu.left() > 0.0;
                 batch.extend(queue);
                 return batch;
             }
-            let kind = first.kind;
-            let cpu_before = machine.cpu_time();
+            let began = (machine.now(), machine.cpu_time());
+            if first.kind.is_promotion() {
+                self.let_run(machine, first, batch.len());
+            }
+            let (acting, cpu_before) = (machine.now(), machine.cpu_time());
             let outcomes = machine.act(&batch);
-            let used = machine.cpu_time().saturating_sub(cpu_before).as_secs_f64();
-            self.costs.learn_actions(kind, used, batch.len());
+            let (now, cpu) = (machine.now(), machine.cpu_time());
+            let used = cpu.saturating_sub(cpu_before).as_secs_f64();
+            self.costs.learn_actions(first.kind, used, batch.len());
+            if first.kind.is_promotion() {
+                let stood = now.saturating_sub(acting);
+                self.costs
+                    .learn_standstill(first.kind, stood.as_secs_f64(), batch.len());
+                self.pace.stood(first.target.process, stood, now);
+            }
+            self.pace.worked(began.0, cpu.saturating_sub(began.1));
             self.learn(&batch, &outcomes, course);
             self.settle(machine);
         }
     }
 
-    /// Takes the next actions that go to the machine together: of one kind, and no more than can be
-    /// paid for. Those that have to wait since an earlier batch failed are passed over. Only within a batch
-    /// neighbours come together: across batches the order stays the policy's, so whatever a budget cuts off is
-    /// what was wanted least.
-    fn next_batch(&mut self, queue: &mut VecDeque<Action>, course: &mut Course) -> Vec<Action> {
+    /// Lets programs run until the next promotions are due, and prepares those meanwhile.
+    fn let_run<M: Machine>(&mut self, machine: &mut M, first: Action, promotions: usize) {
+        let until = machine.now() + self.pace.wait(first.target.process, machine.now());
+        if first.kind == ActionKind::Promote {
+            machine.prepare(promotions);
+        }
+        machine.rest(until.saturating_sub(machine.now()));
+    }
+
+    /// Takes the next actions that go to the machine together: of one kind, of one process where they are promotions, and
+    /// no more than can be paid for and than make a burst. Those that have to wait since an earlier batch failed are passed
+    /// over. A process that has to be left to run lets others pass. Only within a batch neighbours come together: across
+    /// batches the order stays the policy's, so whatever a budget cuts off is what was wanted least.
+    fn next_batch(
+        &mut self,
+        queue: &mut VecDeque<Action>,
+        now: Duration,
+        course: &mut Course,
+    ) -> Vec<Action> {
         let mut batch: Vec<Action> = Vec::new();
         let mut largest = 1;
-        while let Some(action) = queue.front().copied() {
+        let mut place = self.first_due(queue, now);
+        while let Some(action) = queue.get(place).copied() {
             // An earlier failure of this step holds back whole processes.
             if let Some(why) = self.failures.holds_all(action.target.process, action.kind) {
-                queue.pop_front();
+                queue.remove(place);
                 course.hold(&action, why);
+                if batch.is_empty() {
+                    place = self.first_due(queue, now);
+                }
                 continue;
             }
             if batch.is_empty() {
-                largest = self.costs.batch(action.kind, self.cpu.left());
+                largest = self.largest_batch(action.kind);
             }
             if self.failures.is_doubtful(&action) {
                 largest = largest.min(DOUBTFUL_BATCH);
             }
-            let another_kind = batch.first().is_some_and(|first| first.kind != action.kind);
-            if batch.len() >= largest || another_kind {
+            let is_another = batch.first().is_some_and(|first| {
+                let other_process = first.target.process != action.target.process;
+                first.kind != action.kind || (action.kind.is_promotion() && other_process)
+            });
+            if batch.len() >= largest || is_another {
                 break;
             }
-            queue.pop_front();
+            queue.remove(place);
             batch.push(action);
         }
         runs::join(&batch)
+    }
+
+    /// The place in the queue of the first action that need not wait for its process to have run; the first of all where
+    /// each has to.
+    fn first_due(&self, queue: &VecDeque<Action>, now: Duration) -> usize {
+        let mut resting: Option<ProcessId> = None;
+        let is_due = |action: &Action| {
+            let process = action.target.process;
+            if !action.kind.is_promotion() {
+                return true;
+            }
+            if resting != Some(process) {
+                resting = (!self.pace.is_rested(process, now)).then_some(process);
+            }
+            resting.is_none()
+        };
+        queue.iter().position(is_due).unwrap_or(0)
+    }
+
+    /// How many actions the machine may get at once.
+    fn largest_batch(&self, kind: ActionKind) -> usize {
+        let largest = self.costs.batch(kind, self.cpu.left());
+        match self.costs.standstill(kind).filter(|_| kind.is_promotion()) {
+            Some(each) => largest.min(self.pace.burst(each)),
+            None => largest,
+        }
     }
 
     /// Whether a demotion that was to give something back did not; `None` where it was for something else, was not
@@ -416,6 +561,22 @@ impl Engine {
                 None => course.done.unreported += 1,
             }
         }
+    }
+}
+
+/// The interval as the policy bears it.
+fn borne(interval: Interval, policy: &dyn Policy) -> Interval {
+    match interval {
+        Interval::Auto if !policy.bears_any_interval() => Interval::Fixed(Interval::EQUAL),
+        interval => interval,
+    }
+}
+
+/// The time whose copies may be made at once.
+fn copy_burst(interval: Interval) -> Duration {
+    match interval {
+        Interval::Fixed(interval) => interval,
+        Interval::Auto => COPY_BURST,
     }
 }
 

@@ -31,8 +31,8 @@ pub struct StepReport {
     pub observe_cpu: Duration,
     /// CPU time that the manager used for the whole step.
     pub step_cpu: Duration,
-    /// How long to wait, once the step is done, before the next: the interval, or longer when observing
-    /// takes too much of the CPU budget.
+    /// How long to wait, once the step is done, before the next: the interval, or longer when observing takes too much of the
+    /// CPU budget, or nothing when the step ended before all was done that the budgets allow.
     pub next_interval: Duration,
 }
 

@@ -34,6 +34,8 @@ pub struct Totals {
     pub bloat_bytes_added: u64,
     /// Regions whose zero-filled base pages were counted.
     pub inspected: u64,
+    /// Bytes of the zero-filled base pages that were counted.
+    pub bytes_zero_filled: u64,
     /// Actions that the policy wanted and a budget put off, each time anew.
     pub deferred_by_budget: u64,
     /// Actions that the policy wanted and that were held back because they failed before, each time anew.
@@ -90,6 +92,7 @@ impl AddAssign<&Totals> for Totals {
             bytes_given_back,
             bloat_bytes_added,
             inspected,
+            bytes_zero_filled,
             deferred_by_budget,
             backed_off,
             held_for_swap,
@@ -108,6 +111,7 @@ impl AddAssign<&Totals> for Totals {
         self.bytes_given_back += bytes_given_back;
         self.bloat_bytes_added += bloat_bytes_added;
         self.inspected += inspected;
+        self.bytes_zero_filled += bytes_zero_filled;
         self.deferred_by_budget += deferred_by_budget;
         self.backed_off += backed_off;
         self.held_for_swap += held_for_swap;
@@ -258,6 +262,7 @@ mod tests {
             "bytes_given_back",
             "bloat_bytes_added",
             "inspected",
+            "bytes_zero_filled",
             "deferred_by_budget",
             "backed_off",
             "held_for_swap",

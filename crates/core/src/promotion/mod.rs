@@ -61,6 +61,15 @@ pub trait Policy: Send {
         false
     }
 
+    /// Whether it can be asked at intervals of any length. Otherwise it is asked at equal ones, as its paper has it.
+    fn bears_any_interval(&self) -> bool {
+        false
+    }
+
+    /// Says, before anything of an observation is asked, whether its interval counts where the policy counts intervals.
+    /// Short ones count only together. Told to policies that bear any interval; without being told, each counts.
+    fn count_interval(&mut self, _counts: bool) {}
+
     /// Intervals of constant input after which its decisions no longer change (MEGA averages over N).
     fn settling_intervals(&self) -> usize {
         1

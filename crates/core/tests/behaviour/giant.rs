@@ -249,6 +249,7 @@ fn trident(copy_bytes_per_second: u64) -> Engine {
     let budgets = Budgets {
         copy_bytes_per_second,
         cpu_share: 1.0,
+        ..Budgets::default()
     };
     Engine::new(policy("trident", &[]), budgets, INTERVAL)
 }

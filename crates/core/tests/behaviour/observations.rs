@@ -78,6 +78,7 @@ pub(crate) fn observation(
         .collect();
     Observation {
         interval: Duration::from_secs(5),
+        idle_cpus: None,
         processes,
         memory,
         giant_pages: false,

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use mega_core::engine::{Budgets, Engine, would};
+use mega_core::engine::{Budgets, Engine, Interval, would};
 use mega_core::policy::{Parameters, build, registry};
 use mega_core::{
     ActionKind, Cause, CgroupMemory, FailureMemory, GIANT_PAGE_SIZE, HUGE_PAGE_SIZE, Machine,
@@ -75,9 +75,10 @@ prop_compose! {
 }
 
 fn budgets() -> impl Strategy<Value = Budgets> {
-    (0.01..1.0_f64, 0..64_u64).prop_map(|(cpu_share, pages)| Budgets {
+    (0.01..1.0_f64, 0..64_u64, 0.02..1.1_f64).prop_map(|(cpu_share, pages, standstill)| Budgets {
         cpu_share,
         copy_bytes_per_second: pages * HUGE_PAGE_SIZE,
+        standstill,
     })
 }
 
@@ -162,6 +163,7 @@ fn nonsense() -> impl Strategy<Value = Observation> {
             interval: Duration::from_secs(5),
             processes,
             memory,
+            idle_cpus: None,
             giant_pages,
             free_zero,
         })
@@ -193,6 +195,8 @@ impl Machine for Liar {
     fn count_zero_filled(&mut self, _target: RegionRef) -> Option<u16> {
         Some(u16::MAX)
     }
+
+    fn rest(&mut self, _time: Duration) {}
 
     fn act(&mut self, _actions: &[mega_core::Action]) -> Vec<Outcome> {
         vec![
@@ -240,8 +244,8 @@ proptest! {
         prop_assert_eq!(tried, machine.log.len() as u64);
     }
 
-    /// In no stretch of time is more copied than the rate and one interval's burst allow, and never is
-    /// more CPU used than the share, one interval's burst and the last batch.
+    /// In no stretch of time is more copied than the rate and one interval's burst allow, and in none is more CPU used than
+    /// the share of it and of two minutes, and the last batch.
     #[test]
     fn budgets_are_never_exceeded(
         name in any_policy(),
@@ -252,16 +256,21 @@ proptest! {
         let mut machine = machine;
         let interval = Duration::from_secs(interval);
         let mut engine = engine(name, budgets, interval);
-        let start = machine.clock;
+        // What one observation and one batch or inspection can take beyond what was known to be left.
+        let overdraft = machine.costs.observe + 64.0 * machine.costs.act;
+        let mut moments = vec![(machine.clock, machine.cpu_time())];
         for _ in 0..30 {
             let report = engine.step(&mut machine).unwrap();
-            let elapsed = (machine.clock - start).as_secs_f64();
-            let used = machine.cpu_time().as_secs_f64();
-            // What one observation and one batch or inspection can take beyond what was known to be left.
-            let overdraft = machine.costs.observe + 64.0 * machine.costs.act;
-            let burst = interval.max(report.next_interval).as_secs_f64();
-            prop_assert!(used <= budgets.cpu_share * (elapsed + burst) + overdraft);
+            moments.push((machine.clock, machine.cpu_time()));
             machine.clock += report.next_interval;
+            moments.push((machine.clock, machine.cpu_time()));
+        }
+        for (first, (from, used_then)) in moments.iter().enumerate() {
+            for (to, used) in &moments[first..] {
+                let used = (*used - *used_then).as_secs_f64();
+                let elapsed = (*to - *from).as_secs_f64();
+                prop_assert!(used <= budgets.cpu_share * (elapsed + 120.0) + overdraft);
+            }
         }
         let copies: Vec<Duration> = machine
             .log
@@ -279,6 +288,66 @@ proptest! {
                 prop_assert!(bytes <= burst + rate * (*to - *from).as_secs_f64() + 1.0);
             }
         }
+    }
+
+    /// Promotions of a process come in bursts, and after each the process runs for as long as the bound on its standing
+    /// still asks.
+    #[test]
+    fn nobody_stands_still_for_longer_than_the_bound(
+        name in any_policy(),
+        machine in machine(),
+        budgets in budgets(),
+    ) {
+        let mut machine = machine;
+        let mut engine = engine(name, budgets, Duration::from_secs(5));
+        for _ in 0..20 {
+            let report = engine.step(&mut machine).unwrap();
+            machine.clock += report.next_interval;
+        }
+        let act = machine.costs.act;
+        let share = budgets.standstill.min(1.0);
+        let mut log = machine.log.iter();
+        let mut rested_at = BTreeMap::new();
+        let mut is_known = false;
+        for batch in &machine.batches {
+            let ends: Vec<f64> = log.by_ref().take(batch.len()).map(|(end, ..)| end.as_secs_f64()).collect();
+            let first = batch[0];
+            if first.kind != ActionKind::Promote {
+                continue;
+            }
+            prop_assert!(batch.iter().all(|action| action.target.process == first.target.process));
+            let (started, ended) = (ends[0] - act, ends[ends.len() - 1]);
+            let rested = rested_at.get(&first.target.process).copied().unwrap_or(0.0);
+            prop_assert!(started >= rested - 1e-3, "{started} before {rested}");
+            if is_known && share < 1.0 {
+                prop_assert!(ended - started <= act.max(10e-3) + 1e-3);
+            }
+            is_known = true;
+            let rest = (ended - started) * (1.0 - share) / share;
+            rested_at.insert(first.target.process, ended + rest.min(5.0));
+        }
+    }
+
+    /// Where the interval follows the programs, `adaptive` comes to rest as well, and then looks seldom.
+    #[test]
+    fn programs_that_keep_doing_the_same_are_looked_at_seldom(machine in machine()) {
+        let mut machine = machine;
+        machine.costs.observe = 1e-3;
+        let policy = build("adaptive", &Parameters::new()).unwrap();
+        let mut engine = Engine::new(policy, Budgets::default(), Interval::Auto);
+        let start = machine.clock;
+        let mut moments = Vec::new();
+        while machine.clock - start < Duration::from_secs(3600) {
+            moments.push((machine.clock - start).as_secs_f64());
+            let report = engine.step(&mut machine).unwrap();
+            machine.clock += report.next_interval;
+        }
+        for (target, changes) in machine.changes() {
+            prop_assert!(changes <= 2, "changed {target:?} {changes} times");
+        }
+        prop_assert!(moments.iter().filter(|moment| **moment < 5.0).count() >= 5);
+        let settled = moments.iter().filter(|moment| **moment >= 1800.0).count();
+        prop_assert!(settled <= 190, "{settled} looks in half an hour");
     }
 
     /// On a machine with giant pages the policies that know them come to rest too, whatever a giant page
@@ -430,7 +499,7 @@ proptest! {
         });
         let mut machine = TinyMachine::new(regions);
         let copy_bytes_per_second = pages * HUGE_PAGE_SIZE;
-        let mut engine = engine(name, Budgets { copy_bytes_per_second, cpu_share: 1.0 }, Duration::from_secs(1));
+        let mut engine = engine(name, Budgets { copy_bytes_per_second, cpu_share: 1.0, ..Budgets::default() }, Duration::from_secs(1));
         let mut steps = 0;
         // Until the first process is served whole, or has only what is left to it as it fits the TLB.
         while (1..).zip(&sizes).all(|(pid, size)| machine.huge_pages(pid) as u64 + 4 <= *size) && steps < 500 {

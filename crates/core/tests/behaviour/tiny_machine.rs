@@ -351,6 +351,7 @@ impl Machine for TinyMachine {
             interval: Duration::from_secs(5),
             processes,
             memory,
+            idle_cpus: None,
             giant_pages: self.giant_pages,
             free_zero: self.free_zero,
         })
@@ -361,6 +362,10 @@ impl Machine for TinyMachine {
         self.regions
             .get(&target)
             .map(|truth| truth.resident - truth.filled)
+    }
+
+    fn rest(&mut self, time: Duration) {
+        self.clock += time;
     }
 
     fn act(&mut self, actions: &[Action]) -> Vec<Outcome> {

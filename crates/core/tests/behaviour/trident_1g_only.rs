@@ -65,6 +65,7 @@ fn huge_span() -> (TinyMachine, Engine) {
     let budgets = Budgets {
         cpu_share: 1.0,
         copy_bytes_per_second: 1 << 40,
+        ..Budgets::default()
     };
     let engine = Engine::new(trident_1g_only(), budgets, Duration::from_secs(5));
     (machine, engine)

@@ -141,6 +141,7 @@ fn promote(policy: &str, pid: u32) -> Result<Totals, Error> {
     let budgets = Budgets {
         cpu_share: 1.0,
         copy_bytes_per_second: 1 << 40,
+        standstill: 1.0,
     };
     let mut engine = Engine::new(policy, budgets, INTERVAL);
     let mut quiet = 0;

@@ -1,5 +1,5 @@
-//! Giant pages: one span of a process mapped by a giant page, or by huge pages again, and what is zero-filled in it given
-//! back, through `/dev/mega`.
+//! Giant pages, through `/dev/mega`: maps a span by a giant page, maps it by huge pages again, and gives back its
+//! zero-filled huge pages.
 //!
 //! It takes a kernel with the patches of `kernel/linux-6.12` and the kernel module. The kernel maps the span's own
 //! huge pages, side by side in one chunk of physical memory, by a single entry; each stays a huge page of its own,
@@ -25,7 +25,7 @@ const GIANT_SHIFT: u8 = 30;
 pub(crate) const REMEDY: &str = "boot a kernel with the patches of kernel/linux-6.12 and CONFIG_ANON_PUD=y, on a CPU with 1 GiB pages \
      (`pdpe1gb`), and load mega.ko built for it";
 
-/// What the kernel said to a promotion or a demotion. Whether it is so is for the caller to see.
+/// What the kernel said to a promotion or a demotion. The caller checks whether it is so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// It is done; these bytes were copied for it.

@@ -4,4 +4,6 @@ pub mod demote;
 pub mod giant;
 pub(crate) mod perform;
 pub mod promote;
+pub(crate) mod ready;
 pub(crate) mod shared_pages;
+pub(crate) mod warm;

@@ -1,4 +1,4 @@
-//! Performs actions on one process, and finds out what came of each by looking again.
+//! Performs actions on one process, and looks again to see what came of each.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -360,7 +360,7 @@ impl<'a> Work<'a> {
     }
 }
 
-/// What came of having the zero-filled huge pages of a span given back.
+/// What came of giving back the zero-filled huge pages of a span.
 fn freed(
     giant_pages: &mut GiantPages,
     process: &ProcessHandle,

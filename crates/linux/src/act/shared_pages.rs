@@ -1,8 +1,9 @@
 //! Base pages that a fork left shared with another process.
 //!
-//! A collapse copies them: what both had once is then there twice. khugepaged leaves a region alone in which more
-//! than `max_ptes_shared` base pages are so; `MADV_COLLAPSE` does not ask (mm/khugepaged.c, 6.1 to 6.18), so it is
-//! asked here. While a program's child lives that was forked to save its memory, neither's is promoted.
+//! A collapse copies them, so that memory holds twice what both processes had once. khugepaged leaves a region alone if
+//! it shares more than `max_ptes_shared` base pages. `MADV_COLLAPSE` does not check (mm/khugepaged.c, 6.1 to 6.18), so
+//! mega does. A program that forks a child to save its memory is not promoted while the child lives, and neither is the
+//! child.
 
 use std::path::Path;
 
@@ -11,13 +12,13 @@ use mega_core::{PAGES_PER_REGION, RegionObservation};
 use crate::kernel::{FileHandle, Kernel};
 use crate::observe::tracker::pagemap::{self, ENTRIES, Entry};
 
-/// Where the administrator says how many khugepaged bears with.
+/// Where the administrator says how many khugepaged tolerates.
 const LIMIT: &str = "/sys/kernel/mm/transparent_hugepage/khugepaged/max_ptes_shared";
 /// What it is by default: half of a region (`HPAGE_PMD_NR / 2`).
 const DEFAULT_LIMIT: u16 = PAGES_PER_REGION / 2;
 
-/// Base pages looked at first: where none of these is shared the others are not read, which would take a twelfth of
-/// the time that a collapse takes. A fork shares all of a region at once, and writing takes page by page out again.
+/// Base pages looked at first. If none of them is shared, the others are not read: that would take a twelfth of the
+/// time of a collapse. A fork shares all of a region at once, and each write takes one page out again.
 const SAMPLE: usize = 32;
 
 /// Looks into the regions of one process.

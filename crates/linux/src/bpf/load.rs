@@ -1,4 +1,4 @@
-//! Loads a compiled BPF program, and says why where the kernel refuses it.
+//! Loads a compiled BPF program. If the kernel refuses it, says why.
 
 use std::sync::Mutex;
 

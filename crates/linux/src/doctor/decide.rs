@@ -1,4 +1,4 @@
-//! Judges what was seen. Each feature says what it is for, what it costs to lack it, and how to get it.
+//! Judges what was seen. Each feature says what it is for, what its lack costs, and how to get it.
 
 use std::io;
 
@@ -27,6 +27,7 @@ pub(super) fn features(probes: &Probes, choice: &Choice) -> Vec<Feature> {
         read_memory(probes),
         shared_memory(probes),
         cgroups(probes),
+        tlb_miss_counter(probes),
         module(probes),
         giant_pages(probes),
         hzmem(probes),
@@ -362,6 +363,19 @@ fn cgroups(probes: &Probes) -> Feature {
     }
 }
 
+fn tlb_miss_counter(probes: &Probes) -> Feature {
+    let (state, seen) = tried(&probes.tlb_miss_counter);
+    Feature {
+        name: "hardware counter of TLB misses",
+        state,
+        seen,
+        needed_for: "nothing yet: with it, what `mega doctor --calibrate` measures could be checked",
+        cost_if_missing: "none: what huge pages would gain is predicted from times and Accessed bits alone",
+        remedy: "in a virtual machine, have the hypervisor offer the processor's counters (KVM: a virtual PMU)",
+        required: false,
+    }
+}
+
 fn module(probes: &Probes) -> Feature {
     let (state, seen) = match &probes.module {
         Ok(()) => (
@@ -386,7 +400,7 @@ fn module(probes: &Probes) -> Feature {
     }
 }
 
-/// What an error says is missing. How to get it is left out, as a feature has a remedy of its own.
+/// What an error says is missing, without how to get it: a feature has its own remedy.
 fn what_is_missing(error: &Error) -> String {
     match error {
         Error::Missing { feature, .. } => format!("{feature} is missing"),

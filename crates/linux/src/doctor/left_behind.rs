@@ -8,7 +8,7 @@ use crate::settings::run_dir::RunDir;
 use crate::settings::stale;
 use crate::settings::{ledger, thp_mode};
 
-/// What killed megas left changed, to be put back by the next that starts.
+/// What killed megas left changed. The next mega that starts puts it back.
 #[derive(Debug, Default)]
 pub(super) struct LeftBehind {
     /// The THP mode.

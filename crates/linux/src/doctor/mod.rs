@@ -1,7 +1,7 @@
 //! Says what this kernel and these privileges allow, what each missing thing costs, and how to get it.
 //!
-//! `probe` looks, `decide` judges what was seen, and nothing is applied. To look changes only a few MiB of this process's
-//! own memory: promotion and demotion are tried on them.
+//! `probe` looks and `decide` judges what it saw. Nothing is applied. The only memory that changes is a few MiB of this
+//! process's own, on which promotion and demotion are tried.
 
 mod consumers;
 mod decide;
@@ -22,6 +22,7 @@ use crate::settings::thp_mode::Stale;
 use crate::{Error, TrackerKind};
 use left_behind::LeftBehind;
 
+pub(crate) use experiment::sizes as own_sizes;
 pub use faults::Faults;
 
 /// Whether a feature is there.
@@ -102,8 +103,8 @@ impl Examination {
     }
 }
 
-/// Examines the kernel. Changes nothing but memory of its own. Behind a boundary that refuses writes, what takes a write to
-/// try is [`State::Unknown`].
+/// Examines the kernel. Changes nothing but this process's own memory. Where the boundary refuses writes, whatever can
+/// only be tried by a write is [`State::Unknown`].
 #[must_use]
 pub fn examine(kernel: &Arc<dyn Kernel>) -> Examination {
     examine_with(kernel, &tracker_choice::choose(kernel, None))

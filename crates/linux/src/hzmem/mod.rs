@@ -1,4 +1,4 @@
-//! hzmem.ko: reads from `/sys/fs/hzmem` what memory it owns and what its mounts hold, gives it memory, and takes memory
+//! hzmem.ko: reads from `/sys/fs/hzmem` what memory it owns and what its mounts hold, gives it memory and takes memory
 //! back.
 //!
 //! `docs/hzmem.md` says what hzmem is. The module counts in pages of 2 MiB; everything here is in bytes.
@@ -156,11 +156,7 @@ impl Hzmem {
 
     /// The value of a file that holds one.
     fn value<T: FromStr>(&self, path: &Path) -> Result<T, Error> {
-        let text = self.text(path)?;
-        text.trim().parse().map_err(|_| Error::Malformed {
-            path: path.to_owned(),
-            reason: format!("holds no number, but {:?}", text.trim()),
-        })
+        value(self.kernel.as_ref(), path)
     }
 
     /// The value of a file that counts pages of 2 MiB, in bytes.
@@ -168,16 +164,8 @@ impl Hzmem {
         Ok(self.value::<u64>(path)?.saturating_mul(HUGE_PAGE_SIZE))
     }
 
-    /// The names in a folder of the module's; none where there is no such folder.
     fn names(&self, path: &Path) -> Result<Vec<String>, Error> {
-        match self.kernel.list(path) {
-            Ok(names) => Ok(names
-                .iter()
-                .map(|name| name.to_string_lossy().into_owned())
-                .collect()),
-            Err(error) if error.raw_os_error() == Some(libc::ENOENT) => Ok(Vec::new()),
-            Err(error) => Err(Error::io("list", path)(error)),
-        }
+        names(self.kernel.as_ref(), path)
     }
 }
 
@@ -186,11 +174,31 @@ impl Hzmem {
 /// # Errors
 /// [`Error::Missing`] where it is not loaded; [`Error::Io`], [`Error::Malformed`].
 pub fn read_ranges(kernel: &dyn Kernel) -> Result<Vec<Range>, Error> {
-    let path = root("ranges");
-    let mut ranges =
-        ranges::parse(&text(kernel, &path)?).map_err(|reason| Error::Malformed { path, reason })?;
-    ranges.sort_unstable_by_key(|range| range.start);
-    Ok(ranges)
+    if !is_loaded(kernel)? {
+        return Err(missing());
+    }
+    ranges::read(kernel)
+}
+
+/// The names in a folder of the module's; none where there is no such folder.
+fn names(kernel: &dyn Kernel, path: &Path) -> Result<Vec<String>, Error> {
+    match kernel.list(path) {
+        Ok(names) => Ok(names
+            .iter()
+            .map(|name| name.to_string_lossy().into_owned())
+            .collect()),
+        Err(error) if error.raw_os_error() == Some(libc::ENOENT) => Ok(Vec::new()),
+        Err(error) => Err(Error::io("list", path)(error)),
+    }
+}
+
+/// The value of a file that holds one.
+fn value<T: FromStr>(kernel: &dyn Kernel, path: &Path) -> Result<T, Error> {
+    let text = text(kernel, path)?;
+    text.trim().parse().map_err(|_| Error::Malformed {
+        path: path.to_owned(),
+        reason: format!("holds no number, but {:?}", text.trim()),
+    })
 }
 
 /// The whole content of a file of the module's, which is text.
@@ -206,7 +214,7 @@ fn text(kernel: &dyn Kernel, path: &Path) -> Result<String, Error> {
 
 /// Whether the module is loaded.
 fn is_loaded(kernel: &dyn Kernel) -> Result<bool, Error> {
-    let path = root("ranges");
+    let path = root("compressors");
     match kernel.read(&path) {
         Ok(_) => Ok(true),
         Err(error) if error.raw_os_error() == Some(libc::ENOENT) => Ok(false),

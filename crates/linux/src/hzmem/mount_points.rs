@@ -1,4 +1,4 @@
-//! `/proc/self/mountinfo`: where each mount of the module's is seen.
+//! Finds hzmem's mount points in `/proc/self/mountinfo`.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -24,8 +24,8 @@ pub fn read(kernel: &dyn Kernel) -> Result<MountPoints, Error> {
     Ok(parse(&text, FILESYSTEM))
 }
 
-/// The mount points of filesystems of the type `filesystem` in the text of `/proc/self/mountinfo`. Lines of another form
-/// are passed over.
+/// The mount points of filesystems of the type `filesystem` in the text of `/proc/self/mountinfo`. Skips lines of
+/// another form.
 #[must_use]
 pub fn parse(text: &[u8], filesystem: &str) -> MountPoints {
     let mut points = MountPoints::new();

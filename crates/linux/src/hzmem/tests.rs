@@ -37,6 +37,8 @@ const MOUNT: [(&str, &str); 27] = [
     ("scans", "12"),
 ];
 
+const RANGE: [&str; 5] = ["start", "bytes", "node", "origin", "free"];
+
 /// A kernel with the module loaded and one mount.
 fn kernel() -> FakeKernel {
     let kernel = FakeKernel::new();
@@ -45,10 +47,14 @@ fn kernel() -> FakeKernel {
     put("add", "");
     put("remove", "");
     put("compressors", "lz4 lzo zstd");
-    put(
-        "ranges",
-        "0x100000000 0x20000000 0 boot 156\n0x8000000 0x8000000 0 added 64",
-    );
+    for (range, values) in [
+        ("0", ["0x100000000", "536870912", "0", "boot", "156"]),
+        ("1", ["0x8000000", "134217728", "0", "added", "64"]),
+    ] {
+        for (file, value) in RANGE.into_iter().zip(values) {
+            put(&format!("ranges/{range}/{file}"), value);
+        }
+    }
     for (name, value) in [
         ("total", "320"),
         ("free", "220"),
@@ -83,8 +89,21 @@ fn open(kernel: &FakeKernel) -> Hzmem {
 fn all_that_the_module_shows_is_read() {
     let state = open(&kernel()).state().expect("all is there");
     assert_eq!(state.compressors, ["lz4", "lzo", "zstd"]);
-    let starts: Vec<u64> = state.ranges.iter().map(|range| range.start).collect();
-    assert_eq!(starts, [0x800_0000, 0x1_0000_0000], "by address");
+    let added = Range {
+        start: Some(0x800_0000),
+        size: 128 << 20,
+        node: 0,
+        origin: Origin::Added,
+        free: 128 << 20,
+    };
+    let boot = Range {
+        start: Some(4 << 30),
+        size: 512 << 20,
+        node: 0,
+        origin: Origin::Boot,
+        free: 312 << 20,
+    };
+    assert_eq!(state.ranges, [added, boot], "by address");
     let node = state.nodes[0];
     assert_eq!((node.total, node.used()), (640 << 20, 200 << 20));
     assert_eq!(node.daemon_cpu, std::time::Duration::from_millis(1500));
@@ -121,6 +140,25 @@ fn a_file_of_a_mount_that_is_there_and_missing_is_an_error() {
         .insert(root("mounts/0:45/scans"), b"many\n".to_vec());
     let error = open(&kernel).state().expect_err("not a number");
     assert!(error.to_string().contains("many"), "{error}");
+}
+
+#[test]
+fn a_file_of_a_range_that_is_of_another_form_is_named() {
+    for (file, text) in [
+        ("start", "here"),
+        ("node", "-1"),
+        ("origin", "found"),
+        ("free", ""),
+    ] {
+        let kernel = kernel();
+        let path = root(&format!("ranges/1/{file}"));
+        kernel.state().files.insert(path.clone(), text.into());
+        let error = open(&kernel).ranges().expect_err(file);
+        assert!(
+            error.to_string().contains(&path.display().to_string()),
+            "{error}"
+        );
+    }
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Clearing Accessed bits, which starts the next interval.
 //!
-//! Two ways, neither free, chosen per process so that no mmap lock is held longer than the bound:
+//! There are two ways, and neither is free. Each process gets the one that holds its mmap lock no longer than the bound:
 //! - `clear_refs` walks the whole address space under the mmap lock held for writing: 11 to 18 ms per GiB of base
 //!   pages, 0.1 ms per GiB of huge pages (Linux 6.18, seen). It changes nothing but the bits.
 //! - `MADV_COLD` walks a range under the lock held for reading, at about the same cost, in pieces of any size;
@@ -12,9 +12,9 @@
 //! first way is not taken while there is one: its Accessed bit stays set, so that it looks used, until a tracker that
 //! clears by itself (the module) is used.
 //!
-//! A process all of which is due, and small enough for the first within the bound, gets the first; any other gets the
-//! second, in pieces, over the regions whose turn it is alone (`process/target.rs` decides, once). What a piece
-//! costs is estimated from the mapped counts, and the estimate corrected by every duration measured.
+//! A process gets the first if all of it is due and it is small enough for the bound. Any other gets the second, in
+//! pieces, over the regions whose turn it is (`process/target.rs` decides, once). The mapped counts give an estimate of
+//! what a piece costs, and every measured duration corrects it.
 
 use std::io;
 use std::ops::Range;

@@ -1,4 +1,4 @@
-//! Physical memory: how much is free, and how much of it in blocks that a huge page fits.
+//! Physical memory: how much is free, and how much of that lies in blocks large enough for a huge page.
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -1,9 +1,10 @@
-//! What is seen of processes and of memory: trackers read page tables, the Accessed bits are cleared after them, and
-//! huge pages are looked into for zeros.
+//! Observes processes and memory: trackers read page tables, then the Accessed bits are cleared, and huge pages are
+//! searched for zeros.
 
 pub(crate) mod bpf;
 pub(crate) mod cgroups;
 pub mod clear;
+pub(crate) mod idle;
 pub mod memory;
 pub(crate) mod nodes;
 pub mod pressure;

@@ -1,9 +1,10 @@
 //! Which spans of a very large process are looked at this time.
 //!
 //! Reading the page tables of half a terabyte takes a quarter of a second, so a process whose scan would take more than
-//! [`SCANNING_SHARE`] of a core is looked at in slices: every n-th of its spans at each observation. The spans of a slice are scanned and cleared, and scanned again at the next
-//! observation: what was accessed is then that of one whole interval. For all others what was seen last stands. A
-//! region is reported from its slice's first turn on, with nothing accessed until its second scan.
+//! [`SCANNING_SHARE`] of a core is looked at in slices: every n-th of its spans at each observation. The spans of a slice
+//! are scanned and cleared, and scanned again at the next observation, so that they show the accesses of one whole
+//! interval. Of all other spans the last report stands. A region is reported from its slice's first turn on, with nothing
+//! accessed until its second scan.
 //!
 //! So scanning takes a bounded share of a core up to [`MOST_SLICES`], which is more than a terabyte of base pages. Only
 //! copying what was seen is O(regions), some 20 ns each. Clearing keeps to [`CLEARING_SHARE`] up to [`MOST_FOR_CLEARING`]
@@ -19,7 +20,7 @@ use mega_core::{BASE_PAGE_SIZE, GIANT_PAGE_SIZE, RegionObservation, Span};
 const SCANNING_SHARE: f64 = 0.004;
 /// The share of one core that clearing one process may take.
 const CLEARING_SHARE: f64 = 0.005;
-/// What either may always take, however short the interval.
+/// The time that either may take in any case, however short the interval.
 const ALWAYS_ALLOWED: Duration = Duration::from_millis(4);
 /// The most observations until every span has had its turn: five minutes at an interval of 5 s.
 const MOST_SLICES: u64 = 64;

@@ -109,6 +109,25 @@ impl Claims {
             .map_err(Error::io("write", path))?;
         Ok(claim)
     }
+
+    /// Whether another mega has `process`.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub fn is_held_by_another(&self, process: ProcessId) -> Result<bool, Error> {
+        let Shared { file, path } = &*self.shared;
+        let found = place(process.pid, libc::F_WRLCK)
+            .and_then(|mut place| fcntl(file, FcntlArg::F_OFD_GETLK(&mut place)).map(|_| place));
+        let failed = |error: Errno| Error::io("look at the locks of", path)(error.into());
+        let found = found.map_err(failed)?;
+        if i32::from(found.l_type) == libc::F_UNLCK {
+            return Ok(false);
+        }
+        let mut holder = [0; PLACE as usize];
+        // A holder that has not written its pid yet reads as nobody: 0.
+        let _ = file.read_exact_at(&mut holder, offset(process.pid));
+        Ok(u32::from_ne_bytes(holder) != std::process::id())
+    }
 }
 
 impl Drop for Claim {
@@ -124,14 +143,18 @@ fn offset(pid: u32) -> u64 {
 
 /// Sets the lock on the place of `pid`, without waiting.
 fn lock(file: &File, pid: u32, kind: libc::c_int) -> Result<(), Errno> {
-    let range = libc::flock {
+    fcntl(file, FcntlArg::F_OFD_SETLK(&place(pid, kind)?)).map(drop)
+}
+
+/// The place of `pid`, as a lock of that kind.
+fn place(pid: u32, kind: libc::c_int) -> Result<libc::flock, Errno> {
+    Ok(libc::flock {
         l_type: i16::try_from(kind).map_err(|_| Errno::EINVAL)?,
         l_whence: i16::try_from(libc::SEEK_SET).map_err(|_| Errno::EINVAL)?,
         l_start: i64::try_from(offset(pid)).map_err(|_| Errno::EOVERFLOW)?,
         l_len: i64::from(PLACE),
         l_pid: 0,
-    };
-    fcntl(file, FcntlArg::F_OFD_SETLK(&range)).map(drop)
+    })
 }
 
 #[cfg(test)]
@@ -154,7 +177,16 @@ mod tests {
         let held = other.take(process(7)).unwrap_err();
         assert!(matches!(held, ClaimError::Held { by_pid, .. } if by_pid == std::process::id()));
         let _neighbours = [6, 8].map(|pid| other.take(process(pid)).unwrap());
+        // Both are this process, which is not another mega.
+        assert!(!other.is_held_by_another(process(7)).unwrap());
+        let file = OpenOptions::new()
+            .write(true)
+            .open(&one.shared.path)
+            .unwrap();
+        file.write_all_at(&1_u32.to_ne_bytes(), offset(7)).unwrap();
+        assert!(other.is_held_by_another(process(7)).unwrap());
         drop(claim);
+        assert!(!other.is_held_by_another(process(7)).unwrap());
         other.take(process(7)).unwrap();
     }
 

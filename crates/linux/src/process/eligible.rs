@@ -1,14 +1,14 @@
-//! Which memory of a process huge pages can map: what is in `/proc/PID/maps`, less what may not be touched.
+//! Which memory of a process huge pages can map: what `/proc/PID/maps` lists, without what mega must leave alone.
 //!
 //! Reading `maps` costs microseconds per mapping. `smaps`, which also has the mappings' flags, walks all page
 //! tables under the target's mmap lock and is not read at all. Hugetlb and PFN maps show in `maps` as files.
-//! What only the flags tell, `MADV_NOHUGEPAGE`, is learnt from the kernel's refusal of the first promotion, and
-//! remembered ([`crate::machine::LinuxMachine`]).
+//! Only the flags tell of `MADV_NOHUGEPAGE`. mega learns it when the kernel refuses the first promotion, and remembers it
+//! ([`crate::machine::LinuxMachine`]).
 //!
 //! Shared memory can be huge only where its address and its offset in the file agree modulo 2 MiB
-//! (`thp_vma_suitable_order` in the kernel, which MADV_COLLAPSE does not pass over either). The kernel chooses such
-//! an address only for memory that it may make huge at a fault: mapped while `shmem_enabled` is `never`, it is
-//! misaligned for good. Both were seen on 6.18.
+//! (`thp_vma_suitable_order` in the kernel; `MADV_COLLAPSE` asks for it too). The kernel chooses such an address only for
+//! memory that it may make huge at a fault. Memory mapped while `shmem_enabled` is `never` stays misaligned for good.
+//! Both were seen on 6.18.
 
 use std::ops::Range;
 
@@ -138,7 +138,7 @@ pub fn mappings(maps: &[u8]) -> Vec<Mapping> {
         .collect()
 }
 
-/// What of a process's memory huge pages may map, and what they cannot though it is of that kind.
+/// The memory of a process that huge pages may map, and the memory of that kind that they cannot map.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Eligibility {
     /// What they may map, in whole regions, ascending and disjoint.

@@ -1,4 +1,4 @@
-//! Processes: which there are, what is known about them, who manages them, and how one is held while it is worked on.
+//! Processes: which there are, what is known of each, who manages it, and how mega holds it while it works on it.
 
 pub mod anatomy;
 pub mod claim;

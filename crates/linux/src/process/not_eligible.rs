@@ -1,4 +1,4 @@
-//! Memory that a huge page would be of use in and cannot map: where, why, and what can be done.
+//! Memory in which a huge page would be of use but is not possible: where, why, and what can be done.
 
 use std::ops::Range;
 

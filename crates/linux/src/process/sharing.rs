@@ -1,7 +1,7 @@
 //! Shared memory is observed and acted on through one of the processes that map it.
 //!
-//! The backends of a server map the same pages. Looked at through each, they would be counted, paid for and promoted as
-//! many times as there are backends. So each part of a file in the kernel's own tmpfs belongs to one process: the one
+//! The backends of a server map the same pages. If mega looked at them through each backend, it would count, pay for and
+//! promote them as many times as there are backends. So each part of a file in the kernel's own tmpfs belongs to one process: the one
 //! with the most shared memory resident, until it is gone or another has more than twice as much. A promotion through
 //! it is for all: the kernel takes the page out of the page tables of the others, which map it huge when they touch it
 //! next. (Before 6.6 it does so only where it gets their mmap locks at once; else they go on with what they map by base

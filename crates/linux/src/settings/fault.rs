@@ -31,7 +31,7 @@ impl FaultMode {
     }
 }
 
-/// By what means a [`FaultMode`] is brought about.
+/// How a [`FaultMode`] was brought about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FaultMeans {
     /// None.

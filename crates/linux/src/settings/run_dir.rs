@@ -1,4 +1,4 @@
-//! The directory in which running megas leave what others must find: claims, and what is to be put back.
+//! The directory in which running megas leave what others must find: their claims, and what must be put back.
 
 use std::io::Write;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};

@@ -19,6 +19,7 @@ use crate::config::{self, Config};
 use crate::control::Server;
 use crate::exit::Failure;
 use crate::manager::Manager;
+use crate::metrics::{self, Endpoint};
 use crate::output;
 use crate::report::{ManagerStatus, Mode};
 use crate::signals::Signals;
@@ -39,6 +40,7 @@ pub(super) fn run(args: &Daemon) -> Result<ExitCode, Failure> {
         return Ok(ExitCode::SUCCESS);
     }
     log_to_stderr();
+    let inherited = metrics::inherited()?;
     let started = LiveKernel.now();
     let signals = Signals::block(&[Signal::SIGHUP, Signal::SIGINT, Signal::SIGTERM])?;
     let host = Arc::new(Host::open(HostOptions {
@@ -70,8 +72,15 @@ pub(super) fn run(args: &Daemon) -> Result<ExitCode, Failure> {
     let mut manager = Manager::new(host, mode, fault, started, tell)?;
     manager.manage_configured(config.clone())?;
     let worker = Worker::start(manager, patience(), || notify(&[NotifyState::Watchdog]))?;
-    let server = match Server::start(&run_dir, worker.published(), config.status_group) {
-        Ok(server) => server,
+    let uptime = LiveKernel.now().saturating_sub(started);
+    let published = worker.published();
+    let server = Server::start(&run_dir, published.clone(), config.status_group);
+    let served = server.and_then(|server| {
+        let endpoint = Endpoint::start(inherited, &config.metrics, published, uptime)?;
+        Ok((server, endpoint))
+    });
+    let (server, mut endpoint) = match served {
+        Ok(served) => served,
         Err(failure) => {
             // The manager puts back what it changed globally.
             worker.stop()?;
@@ -79,10 +88,12 @@ pub(super) fn run(args: &Daemon) -> Result<ExitCode, Failure> {
         }
     };
     log_faults(&worker);
+    log_metrics(&endpoint);
     info!("managing {} selections", config.selects.len());
     notify(&[NotifyState::Ready]);
-    serve(args, &signals, &worker, config);
+    serve(args, &signals, &worker, &mut endpoint, config);
     notify(&[NotifyState::Stopping]);
+    drop(endpoint);
     drop(server);
     let status = worker.stop()?;
     log_totals(&status);
@@ -101,14 +112,20 @@ fn load(args: &Daemon) -> Result<Config, Failure> {
 }
 
 /// Handles signals until one stops the daemon or managing ends by itself.
-fn serve(args: &Daemon, signals: &Signals, worker: &Worker, mut config: Config) {
+fn serve(
+    args: &Daemon,
+    signals: &Signals,
+    worker: &Worker,
+    endpoint: &mut Endpoint,
+    mut config: Config,
+) {
     let timeout = Timespec::try_from(CHECK).unwrap_or_default();
     while !worker.has_ended() {
         // An interrupted wait is simply tried again.
         let _ = poll(&mut [PollFd::new(signals, PollFlags::IN)], Some(&timeout));
         while let Some(received) = signals.next() {
             if received.signal == Signal::SIGHUP {
-                config = reload(args, worker, config);
+                config = reload(args, worker, endpoint, config);
             } else {
                 info!("stopping on {}", received.signal);
                 return;
@@ -119,18 +136,23 @@ fn serve(args: &Daemon, signals: &Signals, worker: &Worker, mut config: Config) 
 
 /// Takes over the configuration anew. Returns the one that holds: the old one where the new one is wrong or does not
 /// work on this machine.
-fn reload(args: &Daemon, worker: &Worker, old: Config) -> Config {
+fn reload(args: &Daemon, worker: &Worker, endpoint: &mut Endpoint, old: Config) -> Config {
     let mut states = vec![NotifyState::Reloading];
     states.extend(NotifyState::monotonic_usec_now().ok());
     notify(&states);
     let taken_over = load(args).and_then(|new| {
+        let serving = endpoint.prepare(&new.metrics)?;
         worker.configure(new.clone())?;
+        endpoint.change(serving);
         Ok(new)
     });
     let config = match taken_over {
         Ok(new) => {
             if new.fault != old.fault {
                 log_faults(worker);
+            }
+            if new.metrics != old.metrics {
+                log_metrics(endpoint);
             }
             info!("reloaded: managing {} selections", new.selects.len());
             if new.tracker != old.tracker {
@@ -154,6 +176,14 @@ fn reload(args: &Daemon, worker: &Worker, old: Config) -> Config {
 fn log_faults(worker: &Worker) {
     if let Some(fault) = worker.published().status().fault {
         info!("faults (fault = \"{}\") take {}", fault.mode, fault.by);
+    }
+}
+
+/// Logs where the metrics can be had.
+fn log_metrics(endpoint: &Endpoint) {
+    let names: Vec<&str> = endpoint.names().collect();
+    if !names.is_empty() {
+        info!("metrics are served on {}", names.join(" and "));
     }
 }
 

@@ -63,7 +63,7 @@ fn refused(program: &OsStr, candidates: &[PathBuf], error: &std::io::Error) -> F
         .map(|path| path.display().to_string())
         .collect();
     Failure::Missing(format!(
-        "this command needs {PROGRAM}, which is not at {} and not on PATH; `make install` installs both programs, `make build` builds them",
+        "this command needs {PROGRAM}, which is not at {} and not on PATH; the package mega-lab has it, `make install` installs both programs, `make build` builds them",
         places.join(", ")
     ))
 }

@@ -11,6 +11,7 @@ mod hz;
 mod init;
 mod lab;
 mod policies;
+mod profiles;
 mod run;
 mod scan;
 mod status;
@@ -41,6 +42,7 @@ pub(crate) fn dispatch(command: Option<Command>) -> Result<ExitCode, Failure> {
         Command::Doctor(args) => doctor::run(&args),
         Command::Init(args) => init::run(&args),
         Command::Policies(args) => policies::run(&args),
+        Command::Profiles(args) => profiles::run(&args),
         Command::Demo(args) => lab::demo(&args),
         Command::Lab(args) => lab::lab(&args),
         Command::Workload(args) => lab::workload(&args),

@@ -11,18 +11,20 @@ use mega_core::bytes;
 use mega_core::engine::Budgets;
 use mega_core::policy;
 use mega_linux::kernel::{Kernel, LiveKernel};
-use mega_linux::settings::fault::FaultControl;
+use mega_linux::profile::Store;
+use mega_linux::settings::fault::{FaultControl, FaultMode};
 use mega_linux::settings::run_dir::RunDir;
 use mega_linux::settings::stale;
 use mega_linux::{Host, HostOptions};
 
-use crate::cli::Run;
+use crate::cli::{self, Run};
 use crate::config::Settings;
 use crate::control::Server;
 use crate::exit::Failure;
 use crate::manager::Manager;
 use crate::output;
-use crate::report::{Actions, ManagerStatus, Mode, RunReport, VERSION};
+use crate::profiling::{self, Profiling};
+use crate::report::{Actions, ManagerStatus, Mode, ProfileUse, RunReport, VERSION};
 use crate::snapshot::Fault;
 use crate::supervise::Supervisor;
 use crate::worker::Worker;
@@ -46,7 +48,15 @@ pub(super) fn run(args: &Run) -> Result<ExitCode, Failure> {
         stale::put_back(host.kernel().as_ref(), &run_dir)?;
     }
     let report_file = args.report.as_deref().map(create).transpose()?;
-    let fault = FaultControl::prepare(host.kernel(), &run_dir, args.fault.mode())?;
+    let store = profiles(args);
+    let mode = match (args.fault, &store) {
+        (cli::Fault::Inherit, _) => FaultMode::Inherit,
+        (cli::Fault::Auto, Some(store)) => {
+            profiling::fault_mode(host.kernel().as_ref(), store, &args.command)
+        }
+        (cli::Fault::Base | cli::Fault::Auto, _) => FaultMode::Base,
+    };
+    let fault = FaultControl::prepare(host.kernel(), &run_dir, mode)?;
     // From here on signals wait until there is a program to pass them on to.
     let supervisor = Supervisor::new()?;
     let program = supervisor.start(&args.command, &fault)?;
@@ -55,12 +65,15 @@ pub(super) fn run(args: &Run) -> Result<ExitCode, Failure> {
     if let Some(other) = host.other_module() {
         note(&notes, &other.to_string());
     }
+    let profiling = store
+        .map(|store| Profiling::start(Arc::clone(&host), store, &run_dir, program.pid(), mode));
     let held = Fault {
-        mode: args.fault.mode(),
+        mode,
         means: fault.means(),
     };
     let managing = manage(host, &run_dir, args, settings, held, started, &notes);
     let code = program.wait();
+    let profiles = learnt(profiling, &notes);
     let state = match managing {
         Ok((worker, server)) => {
             drop(server);
@@ -74,7 +87,7 @@ pub(super) fn run(args: &Run) -> Result<ExitCode, Failure> {
     // Put the global mode back before saying anything.
     drop(fault);
     let notes = std::mem::take(&mut *notes.lock().unwrap_or_else(PoisonError::into_inner));
-    finish(args, report_file, state, notes, code);
+    finish(args, report_file, state, profiles, notes, code);
     Ok(ExitCode::from(code))
 }
 
@@ -86,9 +99,27 @@ fn settings(args: &Run) -> Settings {
         budgets: Budgets {
             cpu_share: args.bounds.cpu_budget,
             copy_bytes_per_second: args.bounds.copy_budget,
+            standstill: args.bounds.standstill,
         },
         lock_bound: args.bounds.lock_bound,
     }
+}
+
+/// Where profiles of programs are kept, if this run has to do with them.
+fn profiles(args: &Run) -> Option<Store> {
+    let by_profile = args.fault == cli::Fault::Auto && !args.dry_run;
+    by_profile.then(Store::find).flatten()
+}
+
+/// Learns from the run. What goes wrong disturbs nothing else.
+fn learnt(profiling: Option<Result<Profiling, Failure>>, notes: &Notes) -> Vec<ProfileUse> {
+    let (profiles, lines) = match profiling {
+        None => return Vec::new(),
+        Some(Ok(profiling)) => profiling.finish(),
+        Some(Err(failure)) => (Vec::new(), vec![failure.to_string()]),
+    };
+    lines.iter().for_each(|line| note(notes, line));
+    profiles
 }
 
 /// Creates the report's file before the program starts, so that a path that cannot be written is found out at once.
@@ -152,6 +183,7 @@ fn finish(
     args: &Run,
     report_file: Option<File>,
     state: Option<ManagerStatus>,
+    profiles: Vec<ProfileUse>,
     notes: Vec<String>,
     exit_status: u8,
 ) {
@@ -163,12 +195,15 @@ fn finish(
     let Some(state) = state else { return };
     if !args.quiet {
         output::say(&summary(&state));
+        let used = profiles.iter().filter_map(ProfileUse::in_words);
+        used.for_each(|line| output::say(&line));
     }
     if let (Some(mut file), Some(path)) = (report_file, &args.report) {
         let report = RunReport {
             version: VERSION,
             exit_status,
             notes,
+            profiles,
             state,
         };
         let text = output::json(&report);

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use glob::Pattern;
+use mega_core::engine::Interval;
 use mega_core::policy::{self, BuildError, Parameters};
 use mega_linux::TrackerKind;
 use mega_linux::settings::fault::FaultMode;
@@ -12,7 +13,7 @@ use toml::Spanned;
 use toml::de::DeValue;
 
 use super::reader::{self, ConfigError, Source, TableReader};
-use super::{Config, Select, Settings};
+use super::{Config, Metrics, Select, Settings};
 use crate::selection::Selection;
 use crate::value;
 
@@ -21,9 +22,10 @@ use crate::value;
 struct Overrides {
     policy: Option<String>,
     parameters: Option<Parameters>,
-    interval: Option<Duration>,
+    interval: Option<Interval>,
     cpu_budget: Option<f64>,
     copy_budget: Option<u64>,
+    standstill: Option<f64>,
     lock_bound: Option<Duration>,
 }
 
@@ -40,6 +42,7 @@ struct Written {
 struct Draft {
     tracker: Option<Option<TrackerKind>>,
     fault: Option<FaultMode>,
+    metrics: Metrics,
     status_group: Option<u32>,
     defaults: Overrides,
     selects: Vec<Written>,
@@ -105,6 +108,11 @@ impl Draft {
             self.tracker = Some(tracker);
         }
         replace(&mut self.fault, root.optional("fault", fault)?);
+        if let Some(metrics) = root.raw("metrics") {
+            let mut reader = table(source, "metrics", metrics)?;
+            self.metrics.read(&mut reader)?;
+            reader.finish()?;
+        }
         replace(
             &mut self.status_group,
             root.optional("status_group", group)?,
@@ -156,6 +164,7 @@ impl Draft {
             tracker: self.tracker.flatten(),
             // mega does not change unasked what concerns every program of the machine.
             fault: self.fault.unwrap_or(FaultMode::Inherit),
+            metrics: self.metrics,
             status_group: self.status_group,
             selects: selects.collect::<Result<_, _>>()?,
         })
@@ -207,7 +216,7 @@ impl Overrides {
         );
         replace(
             &mut self.interval,
-            reader.optional("interval", parsed(value::interval))?,
+            reader.optional("interval", parsed(value::interval_or_auto))?,
         );
         replace(
             &mut self.cpu_budget,
@@ -216,6 +225,10 @@ impl Overrides {
         replace(
             &mut self.copy_budget,
             reader.optional("copy_budget", parsed(value::bytes_per_second))?,
+        );
+        replace(
+            &mut self.standstill,
+            reader.optional("standstill", parsed(value::standstill))?,
         );
         replace(
             &mut self.lock_bound,
@@ -242,6 +255,7 @@ impl Overrides {
         let mut budgets = defaults.budgets;
         budgets.cpu_share = self.cpu_budget.unwrap_or(budgets.cpu_share);
         budgets.copy_bytes_per_second = self.copy_budget.unwrap_or(budgets.copy_bytes_per_second);
+        budgets.standstill = self.standstill.unwrap_or(budgets.standstill);
         Settings {
             policy,
             parameters,

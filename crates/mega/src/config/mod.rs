@@ -1,11 +1,12 @@
 //! The daemon's configuration: what it says, after the file and its drop-ins were read and checked.
 
 mod load;
+mod metrics;
 mod reader;
 
 use std::time::Duration;
 
-use mega_core::engine::Budgets;
+use mega_core::engine::{Budgets, Interval};
 use mega_core::policy::{DEFAULT_POLICY, Parameters};
 use mega_linux::TrackerKind;
 use mega_linux::settings::fault::FaultMode;
@@ -13,6 +14,7 @@ use mega_linux::settings::fault::FaultMode;
 use crate::selection::Selection;
 
 pub(crate) use load::load;
+pub(crate) use metrics::Metrics;
 
 /// How processes are managed.
 #[derive(Clone, Debug, PartialEq)]
@@ -22,7 +24,7 @@ pub(crate) struct Settings {
     /// Its parameters, where they are not the defaults.
     pub(crate) parameters: Parameters,
     /// Time between two observations.
-    pub(crate) interval: Duration,
+    pub(crate) interval: Interval,
     /// What managing may cost.
     pub(crate) budgets: Budgets,
     /// How long a target's mmap lock may be held in one go.
@@ -34,7 +36,7 @@ impl Default for Settings {
         Settings {
             policy: DEFAULT_POLICY.to_owned(),
             parameters: Parameters::new(),
-            interval: Duration::from_secs(5),
+            interval: Interval::Auto,
             budgets: Budgets::default(),
             lock_bound: Duration::from_millis(10),
         }
@@ -59,6 +61,8 @@ pub(crate) struct Config {
     pub(crate) tracker: Option<TrackerKind>,
     /// What page faults take while the daemon runs.
     pub(crate) fault: FaultMode,
+    /// How metrics are served.
+    pub(crate) metrics: Metrics,
     /// The group whose members may ask what the daemon sees and does.
     pub(crate) status_group: Option<u32>,
     /// The selections. A process belongs to the first that takes it. There is at least one.

@@ -18,8 +18,8 @@ pub(crate) use action::{ActionReport, Words, words};
 pub(crate) use process::{CellReport, LastFailure, MappingReport, ProcessDetail, TallyReport};
 pub(crate) use scan::{NotEligibleReport, RegionReport, ScanReport, ScanTotals, region_reports};
 pub(crate) use status::{
-    CompactionReport, FaultReport, GroupStatus, ManagerStatus, Mode, OwnCost, RefusedReport,
-    RunReport, StatusReport,
+    CompactionReport, FaultReport, GroupStatus, ManagerStatus, Mode, OwnCost, ProfileUse,
+    RefusedReport, RunReport, StatusReport,
 };
 
 /// The version of every structure here. It changes when a field changes its meaning or goes away, not
@@ -290,14 +290,7 @@ mod tests {
 
     #[test]
     fn causes_are_named_as_the_core_serializes_them() {
-        for cause in [
-            Cause::NoMemory,
-            Cause::Busy,
-            Cause::Gone,
-            Cause::NotEligible,
-            Cause::NotHuge,
-            Cause::NotPermitted,
-        ] {
+        for cause in Cause::ALL {
             assert_eq!(
                 serde_json::to_value(cause).expect("a string"),
                 cause_name(cause)

@@ -97,11 +97,18 @@ pub(crate) struct GroupStatus {
     pub(crate) policy: String,
     /// Those that are not the defaults.
     pub(crate) parameters: Parameters,
+    /// Until the next observation, as of the latest one.
     pub(crate) interval_seconds: f64,
+    /// Whether mega chooses the interval.
+    #[serde(default)]
+    pub(crate) interval_auto: bool,
     /// Of one core.
     pub(crate) cpu_budget: f64,
     /// Bytes per second.
     pub(crate) copy_budget: u64,
+    /// Of a process's time.
+    #[serde(default)]
+    pub(crate) standstill: f64,
     pub(crate) lock_bound_seconds: f64,
     /// The longest time that mega held a process's mmap lock in one go, since the start, in calls that can be cut.
     #[serde(default)]
@@ -136,8 +143,63 @@ pub(crate) struct RunReport {
     pub(crate) exit_status: u8,
     /// What went wrong with managing, if anything; it did not disturb the program.
     pub(crate) notes: Vec<String>,
+    /// Each program that has a profile, by name.
+    pub(crate) profiles: Vec<ProfileUse>,
     #[serde(flatten)]
     pub(crate) state: ManagerStatus,
+}
+
+/// What was done by the profile of a program, and what was learnt.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct ProfileUse {
+    /// The name of the profile.
+    pub(crate) name: String,
+    /// Runs that it learnt from, this one too.
+    pub(crate) runs: u64,
+    /// Regions that were made huge before the program came to them.
+    pub(crate) made_ready: u64,
+    /// Regions that were promoted as soon as it had begun them.
+    pub(crate) promoted: u64,
+    /// Regions made ready that it did not come to, and that were demoted.
+    pub(crate) given_back: u64,
+    /// Classes of mappings for which huge pages from the start turned out wrong.
+    pub(crate) wrong: Vec<String>,
+    /// Classes of mappings that get huge pages from the start next time.
+    pub(crate) next_time_huge: Vec<String>,
+}
+
+impl ProfileUse {
+    /// What the user is told, if anything.
+    pub(crate) fn in_words(&self) -> Option<String> {
+        let ProfileUse {
+            name,
+            made_ready,
+            promoted,
+            given_back,
+            wrong,
+            ..
+        } = self;
+        let mut line = format!("profile {name}: ");
+        if made_ready + promoted > 0 {
+            line += &format!(
+                "{made_ready} regions made ready ahead of the program, {promoted} promoted as it began them, {given_back} given back"
+            );
+        } else if !self.next_time_huge.is_empty() && wrong.is_empty() {
+            line += &format!(
+                "huge pages from the start next time for {}",
+                self.next_time_huge.join("; ")
+            );
+        } else if wrong.is_empty() {
+            return None;
+        }
+        if !wrong.is_empty() {
+            line += &format!(
+                ", huge pages from the start were wrong for {}: base pages next time",
+                wrong.join("; ")
+            );
+        }
+        Some(line.replace(": , ", ": "))
+    }
 }
 
 /// What page faults of the managed programs take.

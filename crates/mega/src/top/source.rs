@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
 
-use mega_core::engine::Budgets;
+use mega_core::engine::{Budgets, Interval};
 use mega_linux::kernel::{Kernel, LiveKernel};
 use mega_linux::settings::fault::{FaultMeans, FaultMode};
 use mega_linux::{Host, HostOptions, TrackerKind};
@@ -14,7 +14,7 @@ use rustix::process::geteuid;
 use super::sample::Sample;
 use super::state::Key;
 use super::update::Event;
-use crate::config::{Config, Select, Settings};
+use crate::config::{Config, Metrics, Select, Settings};
 use crate::control;
 use crate::exit::Failure;
 use crate::manager::Manager;
@@ -88,7 +88,7 @@ fn everything(interval: Duration) -> Config {
             ..Selection::default()
         },
         settings: Settings {
-            interval,
+            interval: Interval::Fixed(interval),
             budgets: Budgets::default(),
             ..Settings::default()
         },
@@ -97,6 +97,7 @@ fn everything(interval: Duration) -> Config {
         tracker: None,
         fault: FaultMode::Inherit,
         status_group: None,
+        metrics: Metrics::default(),
         selects: vec![select],
     }
 }

@@ -5,11 +5,14 @@
 // Each test binary uses its own part of this module.
 #![allow(dead_code)]
 
+pub(crate) mod daemon;
+
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::OnceLock;
-use std::time::{Duration, Instant};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use mega_lab::subject::Subject;
 use mega_lab::workload::report::{AreaReport, Done, Event, Ready};
@@ -69,10 +72,22 @@ pub(crate) fn run_dir() -> PathBuf {
     PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("live-run-dir")
 }
 
+/// A directory for profiles of programs that is nobody else's: what one test's programs did says nothing to the next. It is
+/// created where a profile is written.
+pub(crate) fn state_dir() -> PathBuf {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    let now = now.expect("a time after 1970").as_nanos();
+    PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("profiles-{now}-{number}"))
+}
+
 /// The real binary.
 pub(crate) fn mega() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_mega"));
-    command.env("MEGA_RUN_DIR", run_dir());
+    command
+        .env("MEGA_RUN_DIR", run_dir())
+        .env("MEGA_STATE_DIR", state_dir());
     command
 }
 

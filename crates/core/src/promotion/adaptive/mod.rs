@@ -65,6 +65,8 @@ struct Adaptive {
     /// falls slowly.
     churn: BTreeMap<ProcessId, f32>,
     pressure: Pressure,
+    /// Whether the interval observed last counts.
+    counts: bool,
     /// Free blocks that each process lacked at the last decision.
     blocks_short: Vec<(ProcessId, u64)>,
 }
@@ -76,6 +78,7 @@ impl Adaptive {
             states: Tracked::default(),
             churn: BTreeMap::new(),
             pressure: Pressure::default(),
+            counts: true,
             blocks_short: Vec::new(),
         }
     }
@@ -89,6 +92,7 @@ impl Adaptive {
             .map(|process| self.states.of(process.process).len())
             .collect();
         let mut kept: Vec<(ProcessId, usize)> = Vec::with_capacity(remembered.len());
+        let counts = self.counts;
         self.states.merge(observation, |process, region, before| {
             if kept.last().is_none_or(|(id, _)| *id != process.process) {
                 kept.push((process.process, 0));
@@ -96,7 +100,7 @@ impl Adaptive {
             if let (Some(state), Some((_, kept))) = (before, kept.last_mut()) {
                 *kept += usize::from(state.survives_as(region));
             }
-            Some(State::next(before, region, process.accesses_known))
+            Some(State::next(before, region, process.accesses_known, counts))
         });
         let kept: BTreeMap<ProcessId, usize> = kept.into_iter().collect();
         let processes = observation.processes.iter().zip(remembered);
@@ -210,6 +214,14 @@ impl Policy for Adaptive {
             // Nothing becomes or ceases to be resident by these two; the third is dealt with above.
             ActionKind::PromoteGiant | ActionKind::DemoteGiant | ActionKind::FreeZero => {}
         }
+    }
+
+    fn bears_any_interval(&self) -> bool {
+        true
+    }
+
+    fn count_interval(&mut self, counts: bool) {
+        self.counts = counts;
     }
 
     fn demotes_to_give_back(&self) -> bool {

@@ -40,11 +40,17 @@ pub(super) struct State {
 }
 
 impl State {
-    /// What to remember after an observation of the region, given what was remembered before.
-    pub(super) fn next(before: Option<State>, region: &RegionObservation, known: bool) -> State {
+    /// What to remember after an observation of the region, given what was remembered before: whether its accesses are known,
+    /// and whether the interval counts.
+    pub(super) fn next(
+        before: Option<State>,
+        region: &RegionObservation,
+        known: bool,
+        counts: bool,
+    ) -> State {
         let mut state = match before {
             None => State::begin(region),
-            Some(before) if before.is_remapped_as(region) => before.go_on_as(region, known),
+            Some(before) if before.is_remapped_as(region) => before.go_on_as(region, known, counts),
             Some(before) if before.page_size != region.page_size => before.begin_again(region),
             Some(before) if !before.survives_as(region) => State {
                 changes: before.changes,
@@ -52,10 +58,10 @@ impl State {
                 was_demoted: before.was_demoted,
                 ..State::begin(region)
             },
-            Some(before) => before.survive(region, known),
+            Some(before) => before.survive(region, known, counts),
         };
         state.mapped = region.mapped;
-        state.inspect_in = state.inspect_in.saturating_sub(1);
+        state.inspect_in = state.inspect_in.saturating_sub(counts.into());
         state.inspected = region.zero_filled.is_some();
         if state.inspected {
             state.zero_filled = region.zero_filled;
@@ -99,11 +105,11 @@ impl State {
     }
 
     /// The same memory, so the same history; only how long it is mapped so begins anew.
-    fn go_on_as(self, region: &RegionObservation, known: bool) -> State {
+    fn go_on_as(self, region: &RegionObservation, known: bool, counts: bool) -> State {
         State {
             age: 0,
             page_size: region.page_size,
-            ..self.survive(region, known)
+            ..self.survive(region, known, counts)
         }
     }
 
@@ -112,15 +118,15 @@ impl State {
         region.is_huge() || region.mapped >= self.mapped / 2
     }
 
-    fn survive(mut self, region: &RegionObservation, known: bool) -> State {
-        self.age = self.age.saturating_add(1);
+    fn survive(mut self, region: &RegionObservation, known: bool, counts: bool) -> State {
+        self.age = self.age.saturating_add(counts.into());
         if !known {
             return self;
         }
         if region.is_huge() {
             // After an inspection only the lack of an access means something.
             match (region.accessed > 0, self.inspected) {
-                (false, _) => self.idle = self.idle.saturating_add(1),
+                (false, _) => self.idle = self.idle.saturating_add(counts.into()),
                 (true, true) => {}
                 (true, false) => {
                     self.idle = 0;
@@ -266,7 +272,9 @@ mod tests {
     fn after(observations: &[RegionObservation]) -> State {
         observations
             .iter()
-            .fold(None, |state, region| Some(State::next(state, region, true)))
+            .fold(None, |state, region| {
+                Some(State::next(state, region, true, true))
+            })
             .unwrap()
     }
 
@@ -327,7 +335,7 @@ mod tests {
         for _ in 0..4 {
             let mut wait = 0;
             while !state.may_become_giant(3) {
-                state = State::next(Some(state), &huge(512, None), true);
+                state = State::next(Some(state), &huge(512, None), true, true);
                 wait += 1;
             }
             waits.push(wait);
@@ -336,8 +344,8 @@ mod tests {
                 page_size: PageSize::Giant,
                 ..huge(512, None)
             };
-            state = State::next(Some(state), &giant, true);
-            state = State::next(Some(state), &huge(512, None), true);
+            state = State::next(Some(state), &giant, true, true);
+            state = State::next(Some(state), &huge(512, None), true, true);
         }
         assert_eq!(waits, [3, 7, 11, 19]);
     }
@@ -350,7 +358,7 @@ mod tests {
             state.demoted();
             let mut wait = 0;
             while !state.is_settled(1) {
-                state = State::next(Some(state), &base(512, 512), true);
+                state = State::next(Some(state), &base(512, 512), true, true);
                 wait += 1;
             }
             waits.push(wait);

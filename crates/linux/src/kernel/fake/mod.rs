@@ -254,6 +254,13 @@ impl Kernel for FakeKernel {
         Err(errno(libc::EINVAL))
     }
 
+    fn try_tlb_miss_counter(&self) -> io::Result<()> {
+        match self.state().has_tlb_miss_counter {
+            true => Ok(()),
+            false => Err(errno(libc::ENOENT)),
+        }
+    }
+
     fn shmem_device(&self) -> io::Result<(u32, u32)> {
         Ok((0, 1))
     }
@@ -265,6 +272,31 @@ impl Kernel for FakeKernel {
     fn cpu_time(&self) -> Duration {
         self.state().now
     }
+
+    fn cpu_time_of(&self, pid: u32) -> io::Result<Duration> {
+        let state = self.state();
+        match state.processes.contains_key(&pid) {
+            true => Ok(state.now),
+            false => Err(errno(libc::EINVAL)),
+        }
+    }
+
+    fn sleep(&self, time: Duration) {
+        self.state().now += time;
+    }
+
+    /// As many as are cold take [`FakeState::cold_block`], the others [`FakeState::warm_block`].
+    fn touch_blocks(&self, count: usize) -> io::Result<Duration> {
+        let mut state = self.state();
+        let count = u32::try_from(count).unwrap_or(u32::MAX);
+        let cold = count.saturating_sub(state.warm_blocks);
+        state.warm_blocks = state.warm_blocks.max(count);
+        state.touched_blocks += count;
+        let took = state.cold_block * cold + state.warm_block * (count - cold);
+        state.now += took;
+        Ok(took)
+    }
+
     fn ask_module(&self, _device: &FileHandle, request: ModuleRequest<'_>) -> io::Result<()> {
         let mut state = self.state();
         let mut module = state.module.take().ok_or_else(|| errno(libc::ENODEV))?;

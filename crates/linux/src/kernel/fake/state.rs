@@ -35,8 +35,18 @@ pub struct FakeState {
     pub clear_cost: Duration,
     /// The clock.
     pub now: Duration,
+    /// Free blocks that the hypervisor backs: those that are taken first.
+    pub warm_blocks: u32,
+    /// What touching one of them takes.
+    pub warm_block: Duration,
+    /// What touching one of the others takes.
+    pub cold_block: Duration,
+    /// Blocks touched by [`Kernel::touch_blocks`].
+    pub touched_blocks: u32,
     /// The kernel module, where it is loaded.
     pub module: Option<FakeModule>,
+    /// Whether the processor counts loads that miss the TLB.
+    pub has_tlb_miss_counter: bool,
     pub(super) errors: VecDeque<(Advice, i32)>,
     pub(super) hooks: VecDeque<Hook>,
 }

@@ -1,5 +1,5 @@
 //! The interface of `/dev/mega`, version 1: `kernel/module/mega_ioctl.h`, whose comments say what each member
-//! means. It is written out by hand, a file for each request. A test compiles the header and compares every size, offset
+//! means. There is one file for each request. A test compiles the header and compares every size, offset
 //! and number.
 
 /// A request with its size filled in and its other members as given.

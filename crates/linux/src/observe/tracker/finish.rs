@@ -4,8 +4,8 @@ use mega_core::RegionObservation;
 
 use super::{Target, TrackError};
 
-/// What a scan that came to `result` reports. A process that has exited meanwhile is gone, whatever was found: its pid
-/// may already be another's. An error leaves nothing in `out`.
+/// What a scan reports that came to `result`. If the process has exited meanwhile it is gone, whatever was found: its pid
+/// may already belong to another. An error leaves nothing in `out`.
 pub(super) fn finish(
     target: &Target<'_>,
     result: Result<(), TrackError>,

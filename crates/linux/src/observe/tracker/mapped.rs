@@ -1,9 +1,9 @@
 //! The `mapped` tracker: what is mapped and by which page size, without accesses.
 //!
-//! From 6.7 on `PAGEMAP_SCAN` tells all of it. Before, pagemap is read entry by entry, at 2 MiB of entries
-//! for each GiB of address space, holes included. There a region counts as huge when its 512 frames are one
-//! compound page, which `/proc/kpageflags` tells root. A huge page whose mapping alone was split (after
-//! `mprotect` of a part, say) still counts as huge then.
+//! From 6.7 on `PAGEMAP_SCAN` tells all of it. On older kernels it reads pagemap entry by entry: 2 MiB of entries for
+//! each GiB of address space, holes included. There a region counts as huge if its 512 frames are one compound page,
+//! which `/proc/kpageflags` tells root. So a huge page still counts as huge there after only its mapping was split, say
+//! by `mprotect` of a part.
 
 use std::io;
 use std::ops::Range;

@@ -1,10 +1,12 @@
 //! Trackers: which base pages of a process are mapped, which were accessed, and what page size maps them.
 //!
-//! Four, from best to least: [`TrackerKind::Module`] asks the kernel module; [`TrackerKind::Bpf`] reads the page tables themselves and sees every Accessed
-//! bit; [`TrackerKind::PageIdle`] asks the kernel's idle page tracking about each physical page;
-//! [`TrackerKind::Mapped`] knows only what is mapped. A tracker reads and never clears Accessed bits, except
-//! that a scan by the module reads and clears in one pass, and one by idle page tracking marks pages idle
-//! ([`Tracker::clears_itself`]). To peek clears nothing with any of them ([`Tracker::peek`]).
+//! There are four, from best to least. [`TrackerKind::Module`] asks the kernel module. [`TrackerKind::Bpf`] reads the
+//! page tables themselves and sees every Accessed bit. [`TrackerKind::PageIdle`] asks the kernel's idle page tracking
+//! about each physical page. [`TrackerKind::Mapped`] knows only what is mapped.
+//!
+//! A tracker reads Accessed bits and does not clear them, with two exceptions ([`Tracker::clears_itself`]): a scan by the
+//! module reads and clears in one pass, and one by idle page tracking marks pages idle. [`Tracker::peek`] clears nothing
+//! with any of them.
 //!
 //! A base page counts as mapped when it has a physical page of the process's own. The kernel's shared page
 //! of zeros, which a read of untouched memory maps, holds nothing of the process's and does not count. Nor
@@ -19,7 +21,7 @@ mod known_memory;
 mod mapped;
 mod module;
 mod open;
-mod own_memory;
+pub(crate) mod own_memory;
 mod page_idle;
 pub(crate) mod pagemap;
 mod self_check;
@@ -29,6 +31,7 @@ mod zero_page;
 use std::fmt;
 use std::ops::Range;
 use std::str::FromStr;
+use std::time::Duration;
 
 use mega_core::{ProcessId, RegionObservation};
 use serde::{Deserialize, Serialize};
@@ -137,6 +140,18 @@ impl Target<'_> {
     }
 }
 
+/// What [`Tracker::read_bits`] read.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Bits {
+    /// When it was done, on `CLOCK_MONOTONIC`. `None` where only the caller's clock can tell.
+    pub at: Option<Duration>,
+    /// The regions with at least one base page mapped, in address order.
+    pub regions: Vec<RegionObservation>,
+    /// For each of them the cache lines of eight page table entries of which one at least is accessed. Empty where they are
+    /// not counted.
+    pub lines: Vec<u16>,
+}
+
 /// Looks at processes.
 pub trait Tracker: Send {
     /// Which one it is.
@@ -171,6 +186,23 @@ pub trait Tracker: Send {
     ) -> Result<(), TrackError> {
         self.scan(target, ranges, out)
     }
+
+    /// Reads the Accessed bits of whole regions as [`Tracker::peek`] does, for the touch meter, which wants to know when
+    /// that was and how many cache lines of a page table hold one. `None` where this tracker cannot read single pages' bits
+    /// without changing them.
+    ///
+    /// # Errors
+    /// As [`Tracker::scan`].
+    fn read_bits(
+        &mut self,
+        _target: &Target<'_>,
+        _ranges: &[Range<u64>],
+    ) -> Result<Option<Bits>, TrackError> {
+        Ok(None)
+    }
+
+    /// Holds nothing of the process any more that [`Tracker::read_bits`] read last.
+    fn end_reading(&mut self) {}
 
     /// Whether a scan also starts the next interval. The module clears as it reads, idle page tracking marks
     /// pages idle as it looks; with any other tracker the caller clears Accessed bits after the scan.

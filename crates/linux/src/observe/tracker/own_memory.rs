@@ -1,15 +1,16 @@
-//! Memory of this process's own to try things on. All `unsafe` of the trackers outside the BPF loader is
-//! here.
+//! Memory of this process's own to try things on, or to touch: for the trackers, the calibration and the warming of blocks.
+//! All their `unsafe` outside the BPF loader is here.
 
 use std::io;
 use std::ops::Range;
 use std::ptr;
+use std::sync::atomic::AtomicU64;
 
 use mega_core::HUGE_PAGE_SIZE;
 
 /// What `madvise` is asked for. None of it changes what the memory holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Advice {
+pub(crate) enum Advice {
     /// `MADV_HUGEPAGE`
     Huge,
     /// `MADV_NOHUGEPAGE`
@@ -21,7 +22,7 @@ pub(super) enum Advice {
 }
 
 /// An anonymous private mapping of whole regions.
-pub(super) struct OwnMemory {
+pub(crate) struct OwnMemory {
     base: *mut libc::c_void,
     length: usize,
     range: Range<u64>,
@@ -35,7 +36,7 @@ impl OwnMemory {
     ///
     /// # Errors
     /// As `mmap`.
-    pub(super) fn new(regions: usize) -> io::Result<OwnMemory> {
+    pub(crate) fn new(regions: usize) -> io::Result<OwnMemory> {
         let bytes = regions as u64 * HUGE_PAGE_SIZE;
         // One region more than needed, so that aligned ones fit.
         let length = usize::try_from(bytes + HUGE_PAGE_SIZE).map_err(io::Error::other)?;
@@ -62,12 +63,12 @@ impl OwnMemory {
     }
 
     /// Its addresses, a multiple of 2 MiB at both ends.
-    pub(super) fn range(&self) -> Range<u64> {
+    pub(crate) fn range(&self) -> Range<u64> {
         self.range.clone()
     }
 
     /// Reads one byte, and so makes its page accessed. `address` must be in range.
-    pub(super) fn read(&self, address: u64) {
+    pub(crate) fn read(&self, address: u64) {
         let pointer = self.pointer(address, 1);
         // SAFETY: `pointer` is inside the mapping, which is readable and lives as long as self; no reference
         // into it exists.
@@ -75,17 +76,27 @@ impl OwnMemory {
     }
 
     /// Writes one byte, and so gives it a page of its own. `address` must be in range.
-    pub(super) fn write(&self, address: u64) {
+    pub(crate) fn write(&self, address: u64) {
         let pointer = self.pointer(address, 1);
         // SAFETY: as in `read`, and the mapping is writable.
         unsafe { pointer.write_volatile(1) };
+    }
+
+    /// Its first `bytes` as words, to read them fast. `bytes` must be in range.
+    #[allow(clippy::cast_possible_truncation)] // x86-64: usize is u64
+    pub(crate) fn words(&self, bytes: u64) -> &[AtomicU64] {
+        let pointer = self.pointer(self.range.start, bytes);
+        // SAFETY: `bytes` of the mapping lie at `pointer`, aligned to 2 MiB, readable, writable and mapped for as long as
+        // self lives, and any content is a valid word. Other accesses by this program are through raw pointers on the one
+        // thread that owns self.
+        unsafe { std::slice::from_raw_parts(pointer.cast(), bytes as usize / size_of::<u64>()) }
     }
 
     /// Advises the kernel about `range`, which must be in range.
     ///
     /// # Errors
     /// As `madvise`.
-    pub(super) fn advise(&self, range: Range<u64>, advice: Advice) -> io::Result<()> {
+    pub(crate) fn advise(&self, range: Range<u64>, advice: Advice) -> io::Result<()> {
         let bytes = range.end.saturating_sub(range.start);
         let length = usize::try_from(bytes).map_err(io::Error::other)?;
         let pointer = self.pointer(range.start, bytes);

@@ -2,12 +2,11 @@
 //! (Documentation/admin-guide/mm/idle_page_tracking.rst). This is what the MEGA paper used.
 //!
 //! The kernel keeps one idle flag for each physical page on an LRU list; it is set here and cleared by any
-//! use. Reading the flag of a page makes the kernel look at all its mappings, so this costs far more than
-//! reading page tables (and has it clear their Accessed bits, which it remembers in flags of its own for itself and
-//! for reclaim), and a page that processes share counts as accessed for all of them. A page that is
-//! not on an LRU list yet (touched a moment ago) cannot be marked idle and counts as accessed. The flag of a
-//! compound page is that of its first page: all its pages share it, and where they are in two regions only
-//! the lower one counts them.
+//! use. To read the flag of a page the kernel looks at all its mappings, so this costs far more than reading page
+//! tables. It also clears their Accessed bits, and remembers them in flags of its own for itself and for reclaim. A page
+//! that processes share counts as accessed for all of them. A page that was touched a moment ago and is not on an LRU
+//! list yet cannot be marked idle: it counts as accessed. All pages of a compound page share the flag of its first page;
+//! where they lie in two regions, only the lower one counts them.
 
 use std::collections::BTreeMap;
 use std::io;

@@ -1,11 +1,10 @@
 //! Finds what the BPF walker has to know of this kernel, and proves that it walks right.
 //!
-//! Where the kernel's direct map of physical memory begins is a secret (KASLR), and whether page tables
-//! have 4 or 5 levels is not told either. Both are found by trial: the direct map begins at a multiple of
-//! 1 GiB, at most the size of physical memory below any address in it, and the top page table is in it. A
-//! walk of the tracker's own memory, whose state is known page by page, succeeds with the right values
-//! only. The same walk is the self-check: what it finds must agree exactly with what is known and with
-//! `/proc/self/pagemap`.
+//! The kernel keeps secret where its direct map of physical memory begins (KASLR), and does not tell whether page tables
+//! have 4 or 5 levels. Both are found by trial. The direct map begins at a multiple of 1 GiB, at most the size of
+//! physical memory below any address in it, and the top page table is in it. A walk of the tracker's own memory, whose
+//! state is known page by page, succeeds with the right values only. The same walk is the self-check: what it finds must
+//! agree exactly with what is known and with `/proc/self/pagemap`.
 
 use std::arch::x86_64::__cpuid;
 use std::path::Path;
@@ -88,6 +87,7 @@ impl Geometry {
             encryption_mask: self.encryption_mask,
             huge_zero_page: self.huge_zero_page,
             levels: self.levels,
+            count_lines: false,
             ranges: Vec::new(),
         }
     }

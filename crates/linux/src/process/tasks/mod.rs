@@ -1,5 +1,5 @@
-//! Every process in one pass over the kernel's tasks, by a BPF task iterator: about a microsecond each, where reading
-//! what selects a process from `/proc` takes some sixty.
+//! Lists every process in one pass over the kernel's tasks, by a BPF task iterator. It takes about a microsecond for each;
+//! to read what selects a process from `/proc` takes some sixty.
 
 mod abi;
 

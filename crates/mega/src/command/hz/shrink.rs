@@ -44,8 +44,8 @@ pub(super) fn run(args: &HzShrink) -> Result<ExitCode, Failure> {
         removed: 0,
         tried: Vec::new(),
     };
-    for range in selected(&hzmem.ranges()?, args.range)? {
-        let tried = give_back(kernel.as_ref(), &hzmem, &range)?;
+    for (start, range) in selected(&hzmem.ranges()?, args.range)? {
+        let tried = give_back(kernel.as_ref(), &hzmem, start, &range)?;
         report.removed += if tried.removed { tried.size } else { 0 };
         report.tried.push(tried);
     }
@@ -63,33 +63,49 @@ pub(super) fn run(args: &HzShrink) -> Result<ExitCode, Failure> {
 }
 
 /// The range that begins at an address, or all that were given at run time.
-fn selected(ranges: &[Range], wanted: HzRange) -> Result<Vec<Range>, Failure> {
+fn selected(ranges: &[Range], wanted: HzRange) -> Result<Vec<(u64, Range)>, Failure> {
+    let ranges = ranges
+        .iter()
+        .map(|range| range.start.map(|start| (start, *range)))
+        .collect::<Option<Vec<_>>>()
+        .ok_or_else(unseen)?;
+    let is_wanted = |(start, range): &(u64, Range)| match wanted {
+        HzRange::All => range.origin == Origin::Added,
+        HzRange::At(wanted) => *start == wanted,
+    };
+    let selected: Vec<_> = ranges.into_iter().filter(is_wanted).collect();
     match wanted {
-        HzRange::All => Ok(ranges
-            .iter()
-            .filter(|range| range.origin == Origin::Added)
-            .copied()
-            .collect()),
-        HzRange::At(start) => match ranges.iter().find(|range| range.start == start) {
-            Some(range) => Ok(vec![*range]),
-            None => Err(Failure::Failed(format!(
-                "hzmem has no memory that begins at {start:#x}; `mega hz status` shows what it has"
-            ))),
-        },
+        HzRange::At(start) if selected.is_empty() => Err(Failure::Failed(format!(
+            "hzmem has no memory that begins at {start:#x}; `mega hz status` shows what it has"
+        ))),
+        _ => Ok(selected),
     }
 }
 
+fn unseen() -> Failure {
+    Error::Missing {
+        feature: "the privilege to see where hzmem's memory lies".to_owned(),
+        remedy: "run as root".to_owned(),
+    }
+    .into()
+}
+
 /// Gives one range back and puts it online.
-fn give_back(kernel: &dyn Kernel, hzmem: &Hzmem, range: &Range) -> Result<Tried, Failure> {
+fn give_back(
+    kernel: &dyn Kernel,
+    hzmem: &Hzmem,
+    start: u64,
+    range: &Range,
+) -> Result<Tried, Failure> {
     let mut tried = Tried {
-        start: range.start,
+        start,
         size: range.size,
         node: range.node,
         removed: false,
         put_online: 0,
         error: None,
     };
-    match hzmem.remove(range.start) {
+    match hzmem.remove(start) {
         Ok(()) => tried.removed = true,
         Err(missing @ Error::Missing { .. }) => return Err(missing.into()),
         Err(error) => {
@@ -97,7 +113,7 @@ fn give_back(kernel: &dyn Kernel, hzmem: &Hzmem, range: &Range) -> Result<Tried,
             return Ok(tried);
         }
     }
-    match memory_blocks::put_online(kernel, &(range.start..range.start + range.size)) {
+    match memory_blocks::put_online(kernel, &(start..start + range.size)) {
         Ok(put) => tried.put_online = put,
         Err(error) => {
             tried.error = Some(format!("hzmem gave it back, but it is not in use: {error}"));
@@ -128,14 +144,14 @@ mod tests {
 
     const RANGES: [Range; 2] = [
         Range {
-            start: 1 << 30,
+            start: Some(1 << 30),
             size: 128 << 20,
             node: 0,
             origin: Origin::Added,
             free: 128 << 20,
         },
         Range {
-            start: 4 << 30,
+            start: Some(4 << 30),
             size: 512 << 20,
             node: 0,
             origin: Origin::Boot,
@@ -145,7 +161,7 @@ mod tests {
 
     fn starts(wanted: HzRange) -> Result<Vec<u64>, String> {
         selected(&RANGES, wanted)
-            .map(|ranges| ranges.iter().map(|range| range.start).collect())
+            .map(|ranges| ranges.iter().map(|(start, _)| *start).collect())
             .map_err(|failure| failure.to_string())
     }
 
@@ -155,6 +171,14 @@ mod tests {
         assert_eq!(starts(HzRange::At(4 << 30)), Ok(vec![4 << 30]));
         let refusal = starts(HzRange::At(7)).expect_err("there is none");
         assert!(refusal.contains("0x7"), "{refusal}");
+        let unseen = RANGES.map(|range| Range {
+            start: None,
+            ..range
+        });
+        assert!(
+            selected(&unseen, HzRange::All).is_err(),
+            "only root sees addresses"
+        );
     }
 
     #[test]

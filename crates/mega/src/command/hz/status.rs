@@ -103,7 +103,9 @@ fn ranges(ranges: &[Range]) -> String {
             Origin::Added => "grow",
         };
         table.row(vec![
-            format!("{:#x}", range.start),
+            range
+                .start
+                .map_or("(only root sees)".to_owned(), |start| format!("{start:#x}")),
             bytes::format(range.size),
             range.node.to_string(),
             origin.to_owned(),
@@ -214,7 +216,7 @@ mod tests {
         State {
             compressors: vec!["lz4".to_owned()],
             ranges: vec![Range {
-                start: 4 << 30,
+                start: Some(4 << 30),
                 size: 512 << 20,
                 node: 0,
                 origin: Origin::Boot,

@@ -33,6 +33,7 @@ interval = "2s"
 cpu_budget = "10%"
 copy_budget = "256MiB"
 lock_bound = "5ms"
+standstill = "5%"
 [[select]]
 name = "redis"
 cgroup = "/system.slice/redis*"
@@ -43,7 +44,7 @@ min_resident = "64MiB"
 name = "rest"
 user = "root"
 policy = "ingens"
-interval = "10s"
+interval = "auto"
 "#,
         &[],
     )
@@ -57,7 +58,8 @@ interval = "10s"
     assert_eq!(redis.selection.min_resident, Some(64 << 20));
     assert_eq!(redis.settings.policy, "mega");
     assert_eq!(redis.settings.parameters.get("scans"), Some(&5.0));
-    assert_eq!(redis.settings.interval, Duration::from_secs(2));
+    assert_eq!(redis.settings.interval, Duration::from_secs(2).into());
+    assert_eq!(redis.settings.budgets.standstill, 0.05);
     assert_eq!(redis.settings.budgets.cpu_share, 0.1);
     assert_eq!(redis.settings.budgets.copy_bytes_per_second, 256 << 20);
     assert_eq!(redis.settings.lock_bound, Duration::from_millis(5));
@@ -69,7 +71,7 @@ interval = "10s"
         rest.settings.parameters.is_empty(),
         "parameters belong to the policy they were written for"
     );
-    assert_eq!(rest.settings.interval, Duration::from_secs(10));
+    assert_eq!(rest.settings.interval, Interval::Auto);
 }
 
 #[test]
@@ -84,7 +86,7 @@ fn unknown_keys_name_file_line_and_nearest() {
     );
     assert_eq!(
         refusal(&format!("colour = 1\n{SELECT}")),
-        "mega.toml:1: unknown key 'colour'; there are tracker, fault, status_group, defaults, select"
+        "mega.toml:1: unknown key 'colour'; there are tracker, fault, status_group, metrics, defaults, select"
     );
 }
 
@@ -165,7 +167,10 @@ fn drop_ins_come_after_the_file_by_name() {
         "a select that is replaced keeps its place"
     );
     assert_eq!(config.selects[0].selection.min_resident, Some(2 << 30));
-    assert_eq!(config.selects[1].settings.interval, Duration::from_secs(3));
+    assert_eq!(
+        config.selects[1].settings.interval,
+        Duration::from_secs(3).into()
+    );
     let error = load_files(SELECT, &[("x.toml", "\nnope = 1")]).expect_err("is wrong");
     assert!(
         error.starts_with("mega.toml.d/x.toml:2: unknown key 'nope'"),
@@ -188,6 +193,7 @@ fn like_a_configuration() -> impl Strategy<Value = String> {
         "cpu_budget",
         "copy_budget",
         "lock_bound",
+        "standstill",
         "select",
         "defaults",
         "x",

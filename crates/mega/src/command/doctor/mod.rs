@@ -1,9 +1,13 @@
-//! `mega doctor`: what this kernel and these privileges allow.
+//! `mega doctor`: what this kernel and these privileges allow, and what touches cost on this machine.
+
+mod calibration;
+mod picture;
 
 use std::fmt::Write;
 use std::process::ExitCode;
 use std::sync::Arc;
 
+use mega_core::worth::Calibration;
 use mega_linux::doctor::{self, Examination, State};
 use mega_linux::kernel::{Kernel, LiveKernel};
 use mega_linux::settings::run_dir::RunDir;
@@ -28,6 +32,10 @@ struct Report<'e> {
     usable: bool,
     #[serde(flatten)]
     examination: &'e Examination,
+    /// What touches cost on this machine; `null` where that was not measured yet.
+    calibration: Option<&'e Calibration>,
+    /// Why there is none.
+    calibration_unknown: Option<&'e str>,
     /// The three things worth doing here, the most important first.
     worth_doing: Vec<String>,
 }
@@ -45,6 +53,14 @@ pub(super) fn run(args: &Doctor) -> Result<ExitCode, Failure> {
     }
     let examination = doctor::examine(&kernel);
     let verdict = examination.require();
+    let calibration = if args.calibrate {
+        Ok(calibration::make(kernel.as_ref())?)
+    } else {
+        calibration::kept(kernel.as_ref())?
+    };
+    if let Some(file) = &args.svg {
+        calibration::draw(&calibration, file)?;
+    }
     let worth_doing = worth_doing(&examination, &Situation::look(kernel.as_ref()));
     if args.json {
         let usable = verdict.is_ok();
@@ -52,10 +68,17 @@ pub(super) fn run(args: &Doctor) -> Result<ExitCode, Failure> {
             version: VERSION,
             usable,
             examination: &examination,
+            calibration: calibration.as_ref().ok(),
+            calibration_unknown: calibration.as_ref().err().map(String::as_str),
             worth_doing,
         })?;
     } else {
-        output::print(&(in_words(&examination) + &list(&worth_doing)))?;
+        let parts = [
+            in_words(&examination),
+            calibration::in_words(&calibration),
+            list(&worth_doing),
+        ];
+        output::print(&parts.join("\n"))?;
     }
     verdict?;
     Ok(ExitCode::SUCCESS)
@@ -63,7 +86,7 @@ pub(super) fn run(args: &Doctor) -> Result<ExitCode, Failure> {
 
 /// The things worth doing, numbered.
 fn list(things: &[String]) -> String {
-    let mut text = String::from("\nWorth doing here, in this order:\n");
+    let mut text = String::from("Worth doing here, in this order:\n");
     for (thing, number) in things.iter().zip(1..) {
         // Writing to a string does not fail.
         let _ = writeln!(text, "  {number}. {thing}.");

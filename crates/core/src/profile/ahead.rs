@@ -1,0 +1,283 @@
+//! Which regions of a mapping to make huge while the program fills it: those that it has begun, and a few ahead of it.
+//!
+//! No kernel of today lets one process ask for another's faults to take huge pages. What can be done from outside is to
+//! make a region huge before the program comes to it. Then its first touch of the region takes no fault at all.
+
+use std::collections::BTreeSet;
+use std::ops::Range;
+use std::time::Duration;
+
+use crate::observation::RegionObservation;
+use crate::page::{HUGE_PAGE_SIZE, Region};
+
+/// Regions to be ready ahead of the program at least: 16 MiB.
+const LEAST_READY: usize = 8;
+
+/// Regions to be ready ahead of the program at most: 256 MiB.
+const MOST_READY: usize = 128;
+
+/// One region may be ready for so many that the program uses: what it never comes to stays a small part.
+const USED_PER_READY: usize = 8;
+
+/// Ends of used memory that are followed at a time: one for each thread that fills its part.
+const MOST_FRONTS: usize = 16;
+
+/// How long the program may stand still until what it did not come to is given back.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// What to do now, each in address order. All may be empty.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Plan {
+    /// Regions that the program has not come to, to make ready.
+    pub ready: Vec<Region>,
+    /// Regions that it has begun with base pages, to promote.
+    pub promote: Vec<Region>,
+    /// Regions made ready that it did not come to, to demote.
+    pub give_back: Vec<Region>,
+}
+
+/// Follows the program through one mapping.
+#[derive(Clone, Debug, Default)]
+pub struct Ahead {
+    /// Made ready, and not used since.
+    ready: BTreeSet<Region>,
+    /// Used, as far as was seen.
+    used: BTreeSet<Region>,
+    /// Not to be tried again.
+    refused: BTreeSet<Region>,
+    /// The latest used regions whose next one was not.
+    fronts: Vec<Region>,
+    /// When the program last used a new one.
+    moved: Duration,
+    /// Times that something had to be given back. Twice is enough.
+    given_back: u32,
+}
+
+impl Ahead {
+    /// Plans for the regions of the mapping `range` that have a page now. `with_accesses` says whether accesses of huge
+    /// pages are seen: without them it cannot be told how far the program is, and nothing is made ready.
+    pub fn plan(
+        &mut self,
+        now: Duration,
+        range: &Range<u64>,
+        regions: &[RegionObservation],
+        with_accesses: bool,
+    ) -> Plan {
+        let there: BTreeSet<Region> = regions.iter().map(|seen| seen.region).collect();
+        // What was unmapped, or given back by the program, begins anew.
+        self.used.retain(|region| there.contains(region));
+        self.ready.retain(|region| there.contains(region));
+        let mut plan = Plan::default();
+        let mut new = Vec::new();
+        for seen in regions {
+            let is_used = !self.ready.contains(&seen.region) || seen.accessed > 0;
+            if !is_used {
+                continue;
+            }
+            self.ready.remove(&seen.region);
+            if self.used.insert(seen.region) {
+                new.push(seen.region);
+            }
+            if !seen.is_huge() && seen.swapped == 0 && !self.refused.contains(&seen.region) {
+                plan.promote.push(seen.region);
+            }
+        }
+        if !new.is_empty() {
+            self.moved = now;
+        }
+        self.follow(new);
+        let waits = now.saturating_sub(self.moved) > PATIENCE;
+        if waits && !self.ready.is_empty() {
+            self.given_back += 1;
+            plan.give_back = std::mem::take(&mut self.ready).into_iter().collect();
+            self.fronts.clear();
+        } else if with_accesses && self.given_back < 2 {
+            plan.ready = self.next(range, &there);
+        }
+        plan
+    }
+
+    /// These regions were made ready.
+    pub fn made_ready(&mut self, regions: impl IntoIterator<Item = Region>) {
+        self.ready.extend(regions);
+    }
+
+    /// These cannot be made huge: they are left alone from now on.
+    pub fn refused(&mut self, regions: impl IntoIterator<Item = Region>) {
+        self.refused.extend(regions);
+    }
+
+    /// Regions that are ready and not used. They are not the program's memory yet.
+    #[must_use]
+    pub fn is_ready(&self, region: Region) -> bool {
+        self.ready.contains(&region)
+    }
+
+    /// Whether the program came to a new region within the last moments.
+    #[must_use]
+    pub fn moves(&self, now: Duration) -> bool {
+        !self.used.is_empty() && now.saturating_sub(self.moved) <= PATIENCE
+    }
+
+    /// Takes over where the program is now.
+    fn follow(&mut self, new: Vec<Region>) {
+        self.fronts.extend(new);
+        let used = &self.used;
+        self.fronts
+            .retain(|front| used.contains(front) && !used.contains(&next(*front)));
+        let too_many = self.fronts.len().saturating_sub(MOST_FRONTS);
+        self.fronts.drain(..too_many);
+    }
+
+    /// The regions to make ready: those after each front, the latest front first.
+    fn next(&self, range: &Range<u64>, there: &BTreeSet<Region>) -> Vec<Region> {
+        let most = (self.used.len() / USED_PER_READY).clamp(LEAST_READY, MOST_READY);
+        let share = most.div_ceil(self.fronts.len().max(1));
+        let mut wanted = BTreeSet::new();
+        for &front in self.fronts.iter().rev() {
+            let after = std::iter::successors(Some(next(front)), |region| Some(next(*region)));
+            let inside = after
+                .take_while(|region| range.start <= region.start() && region.end() <= range.end)
+                .take_while(|region| !self.used.contains(region) && !self.refused.contains(region))
+                .take(share);
+            for region in inside.filter(|region| !there.contains(region)) {
+                if self.ready.len() + wanted.len() >= most {
+                    return wanted.into_iter().collect();
+                }
+                wanted.insert(region);
+            }
+        }
+        wanted.into_iter().collect()
+    }
+}
+
+fn next(region: Region) -> Region {
+    Region::containing(region.start().saturating_add(HUGE_PAGE_SIZE))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::page::{PAGES_PER_REGION, PageSize};
+
+    const END: u64 = 256;
+
+    fn at(index: u64) -> Region {
+        Region::containing(index * HUGE_PAGE_SIZE)
+    }
+
+    /// A mapping, the program's use of it, and what is done to it.
+    #[derive(Default)]
+    struct Memory {
+        ahead: Ahead,
+        used: BTreeSet<Region>,
+        huge: BTreeSet<Region>,
+        given_back: usize,
+    }
+
+    impl Memory {
+        fn look(&self) -> Vec<RegionObservation> {
+            let there = self.used.union(&self.huge);
+            let seen = there.map(|&region| {
+                let huge = self.huge.contains(&region);
+                let used = self.used.contains(&region);
+                RegionObservation {
+                    region,
+                    mapped: if huge { PAGES_PER_REGION } else { 3 },
+                    accessed: u16::from(used),
+                    page_size: if huge { PageSize::Huge } else { PageSize::Base },
+                    zero_filled: None,
+                    swapped: 0,
+                }
+            });
+            seen.collect()
+        }
+
+        /// One turn; all that is wanted is done.
+        fn turn(&mut self, seconds: u64) -> Plan {
+            let range = 0..END * HUGE_PAGE_SIZE;
+            let now = Duration::from_secs(seconds);
+            let plan = self.ahead.plan(now, &range, &self.look(), true);
+            self.huge.extend(plan.ready.iter().chain(&plan.promote));
+            self.ahead.made_ready(plan.ready.iter().copied());
+            for region in &plan.give_back {
+                assert!(!self.used.contains(region), "it is the program's");
+                self.huge.remove(region);
+                self.given_back += 1;
+            }
+            plan
+        }
+
+        fn waste(&self) -> usize {
+            self.huge.difference(&self.used).count()
+        }
+    }
+
+    #[test]
+    fn a_program_that_fills_its_memory_finds_it_ready() {
+        let mut memory = Memory::default();
+        let mut faulted = 0;
+        for index in 0..END {
+            faulted += u64::from(!memory.huge.contains(&at(index)));
+            memory.used.insert(at(index));
+            memory.turn(0);
+        }
+        assert_eq!((faulted, memory.huge.len() as u64), (1, END));
+        assert!(memory.turn(1) == Plan::default());
+    }
+
+    #[test]
+    fn what_it_never_comes_to_is_given_back_and_not_made_ready_for_ever() {
+        let mut memory = Memory::default();
+        memory.used.extend((0..100).map(at));
+        memory.turn(0);
+        assert_eq!(memory.waste(), 100 / USED_PER_READY);
+        assert_eq!(memory.turn(1).give_back, []);
+        assert_eq!(memory.turn(3).give_back.len(), 100 / USED_PER_READY);
+        assert_eq!(memory.waste(), 0);
+        assert_eq!(memory.turn(4), Plan::default());
+        memory.used.insert(at(100));
+        assert!(!memory.turn(5).ready.is_empty());
+        memory.turn(9);
+        memory.used.insert(at(101));
+        assert_eq!(memory.turn(10).ready, []);
+        assert_eq!(memory.waste(), 0);
+    }
+
+    #[test]
+    fn without_accesses_only_what_it_began_is_promoted() {
+        let mut memory = Memory::default();
+        memory.used.extend((0..5).map(at));
+        let range = 0..END * HUGE_PAGE_SIZE;
+        let plan = memory
+            .ahead
+            .plan(Duration::ZERO, &range, &memory.look(), false);
+        assert_eq!(plan.promote, (0..5).map(at).collect::<Vec<_>>());
+        assert_eq!(plan.ready, []);
+    }
+
+    proptest! {
+        /// However a program goes through its memory, little is ready beside what it uses, nothing outside of its mapping,
+        /// and once it rests nothing is left.
+        #[test]
+        fn little_is_ready_beside_what_is_used(steps in prop::collection::vec(
+            prop_oneof![(0..END).prop_map(Some), Just(None)], 1..300)) {
+            let mut memory = Memory::default();
+            let (mut last, mut seconds) = (0, 0);
+            for (turn, step) in steps.iter().enumerate() {
+                last = step.unwrap_or((last + 1) % END);
+                memory.used.insert(at(last));
+                seconds = turn as u64 / 7;
+                memory.turn(seconds);
+                let most = (memory.used.len() / USED_PER_READY).clamp(LEAST_READY, MOST_READY);
+                prop_assert!(memory.waste() <= most);
+                prop_assert!(memory.huge.iter().all(|region| region.end() <= END * HUGE_PAGE_SIZE));
+                prop_assert!(memory.used.is_subset(&memory.huge));
+            }
+            memory.turn(seconds + 10);
+            prop_assert_eq!(memory.waste(), 0);
+        }
+    }
+}

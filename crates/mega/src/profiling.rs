@@ -1,0 +1,487 @@
+//! Looks on while `mega run` runs a program, for its profile; and where the profile of last time says so, makes huge pages
+//! ready ahead of the program.
+//!
+//! A thread of its own does so: a step of the manager may take long, and a program fills its memory within milliseconds.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::sync::Arc;
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use mega_core::profile::{
+    Ahead, Key, LEAST_TOUCHED, Learner, MappingKind, MappingLook, Plan, Profile, RunSummary,
+    Verdict,
+};
+use mega_core::{Action, ActionKind, Machine, Outcome, ProcessId, Region, RegionRef};
+use mega_linux::kernel::Kernel;
+use mega_linux::process::claim::Claims;
+use mega_linux::profile::{self, Look, Part, Store};
+use mega_linux::settings::fault::FaultMode;
+use mega_linux::settings::run_dir::RunDir;
+use mega_linux::settings::thp_mode::{self, ThpMode};
+use mega_linux::{Error, Host, LinuxMachine, MachineOptions, process};
+
+use crate::exit::Failure;
+use crate::report::ProfileUse;
+
+/// Between two looks at a program whose memory is to be made ready.
+const SOON: Duration = Duration::from_millis(2);
+/// Between two looks at another one at first. Later it is looked at after an eighth of its age.
+const AT_FIRST: Duration = Duration::from_millis(50);
+/// The longest time between two looks.
+const AT_LAST: Duration = Duration::from_secs(5);
+/// How long a program may take until it fills its memory, and is still awaited every [`SOON`].
+const YOUNG: Duration = Duration::from_secs(5);
+/// A look is followed by a pause of at least so many times its own; while memory is made ready, [`WHILE_READYING`].
+const SHARE: u32 = 50;
+const WHILE_READYING: u32 = 10;
+/// Processes that are looked at at a time.
+const MOST_SUBJECTS: usize = 32;
+/// The age at which memory is first looked into for zeros. Each later one is four times the one before.
+const LOOK_INTO: Duration = Duration::from_secs(2);
+/// Between two refreshes of the process table, for descendants.
+const DESCENDANTS: Duration = Duration::from_millis(100);
+/// Regions made ready, and promoted, in one turn: the program must not get far ahead meanwhile.
+const AT_ONCE: usize = 16;
+const PROMOTED_AT_ONCE: usize = 4;
+/// Memory that stays available on the machine, in parts of all of it, and in a cgroup with a limit.
+const KEPT_AVAILABLE: u64 = 16;
+
+/// What page faults of `command` should take by the profile of last time: what the machine's THP mode says, where that is
+/// huge pages and they were right; base pages otherwise.
+pub(crate) fn fault_mode(kernel: &dyn Kernel, store: &Store, command: &[OsString]) -> FaultMode {
+    let wholly_right = || {
+        let key = profile::program_of_command(kernel, command)?;
+        let stored = store.read(&key.name).ok()??;
+        Some(stored.profile.verdict_as_a_whole() == Verdict::Huge)
+    };
+    match thp_mode::read(kernel) {
+        Ok(ThpMode::Always) if wholly_right() == Some(true) => FaultMode::Inherit,
+        _ => FaultMode::Base,
+    }
+}
+
+/// A thread that looks on.
+pub(crate) struct Profiling {
+    stop: Sender<()>,
+    thread: JoinHandle<Watcher>,
+}
+
+impl Profiling {
+    /// Begins to look at `program` and the other descendants of this process. Nothing is made ready where `faults` take
+    /// huge pages anyway.
+    pub(crate) fn start(
+        host: Arc<Host>,
+        store: Store,
+        run_dir: &RunDir,
+        program: u32,
+        faults: FaultMode,
+    ) -> Result<Self, Failure> {
+        let watcher = Watcher::new(host, store, run_dir, program, faults)?;
+        let (stop, stopped) = channel();
+        let thread = std::thread::Builder::new()
+            .name("profile".to_owned())
+            .spawn(move || {
+                let mut watcher = watcher;
+                loop {
+                    let pause = watcher.turn();
+                    match stopped.recv_timeout(pause) {
+                        Err(RecvTimeoutError::Timeout) => {}
+                        Ok(()) | Err(RecvTimeoutError::Disconnected) => return watcher,
+                    }
+                }
+            })
+            .map_err(|error| Failure::Failed(format!("cannot start a thread: {error}")))?;
+        Ok(Profiling { stop, thread })
+    }
+
+    /// Ends it, learns, and keeps what was learnt. Returns what came of each program with a profile, and what went wrong.
+    pub(crate) fn finish(self) -> (Vec<ProfileUse>, Vec<String>) {
+        // A thread that has ended needs no word.
+        let _ = self.stop.send(());
+        match self.thread.join() {
+            Ok(watcher) => watcher.learn(),
+            Err(_) => {
+                let line = "looking on stopped by an internal error, which is a bug";
+                (Vec::new(), vec![line.to_owned()])
+            }
+        }
+    }
+}
+
+struct Watcher {
+    host: Arc<Host>,
+    machine: LinuxMachine,
+    store: Store,
+    claims: Claims,
+    own: ProcessId,
+    faults: FaultMode,
+    descendants_due: Duration,
+    subjects: BTreeMap<ProcessId, Subject>,
+    /// Of processes that ended or started another program.
+    ended: Vec<Subject>,
+    notes: Vec<String>,
+}
+
+/// One process that is looked at.
+struct Subject {
+    key: Key,
+    /// What its program did last time.
+    profile: Option<Profile>,
+    learner: Learner,
+    layout: Vec<u64>,
+    began: Duration,
+    due: Duration,
+    learning_due: Duration,
+    zeros_due: Duration,
+    /// By the start of the mapping.
+    followed: BTreeMap<u64, Followed>,
+    is_ours: bool,
+    done: Done,
+}
+
+/// A mapping that the program is followed through.
+#[derive(Default)]
+struct Followed {
+    ahead: Ahead,
+    /// Whether it may be made ready, once that was found out.
+    may: Option<bool>,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Done {
+    ready: u64,
+    promoted: u64,
+    given_back: u64,
+}
+
+impl Watcher {
+    fn new(
+        host: Arc<Host>,
+        store: Store,
+        run_dir: &RunDir,
+        program: u32,
+        faults: FaultMode,
+    ) -> Result<Self, Error> {
+        let kernel = host.kernel().as_ref();
+        let own = process::stat(kernel, std::process::id())?.process();
+        let now = kernel.now();
+        let mut watcher = Watcher {
+            machine: LinuxMachine::new(Arc::clone(&host), MachineOptions::default()),
+            claims: Claims::open(run_dir)?,
+            store,
+            own,
+            faults,
+            descendants_due: now + DESCENDANTS,
+            subjects: BTreeMap::new(),
+            ended: Vec::new(),
+            notes: Vec::new(),
+            host,
+        };
+        // It may have ended already.
+        if let Ok(stat) = process::stat(watcher.host.kernel().as_ref(), program) {
+            watcher.begin(stat.process());
+        }
+        Ok(watcher)
+    }
+
+    /// Looks at every process that is due. Returns the time until the next one is.
+    fn turn(&mut self) -> Duration {
+        let now = self.host.kernel().now();
+        if now >= self.descendants_due {
+            self.find_descendants();
+            self.descendants_due = now + DESCENDANTS;
+        }
+        let due: Vec<ProcessId> = self
+            .subjects
+            .iter()
+            .filter(|(_, subject)| subject.due <= now)
+            .map(|(process, _)| *process)
+            .collect();
+        for process in due {
+            self.see(process);
+        }
+        let dues = self.subjects.values().map(|subject| subject.due);
+        let next = dues.chain([self.descendants_due]).min();
+        let now = self.host.kernel().now();
+        next.unwrap_or(now).saturating_sub(now)
+    }
+
+    fn find_descendants(&mut self) {
+        let kernel = self.host.kernel().as_ref();
+        let mut table = self.host.processes();
+        // The manager tells where this fails.
+        let _ = table.refresh(kernel, false);
+        let descendants = table.descendants(self.own);
+        drop(table);
+        for process in descendants {
+            if self.subjects.len() == MOST_SUBJECTS {
+                return;
+            }
+            if process != self.own && !self.subjects.contains_key(&process) {
+                self.begin(process);
+            }
+        }
+    }
+
+    fn begin(&mut self, process: ProcessId) {
+        let kernel = self.host.kernel().as_ref();
+        let Ok(Some(key)) = profile::program(kernel, process.pid) else {
+            return;
+        };
+        let profile = match self.store.read(&key.name) {
+            Ok(stored) => stored.map(|stored| stored.profile),
+            Err(error) => {
+                self.notes.push(error.to_string());
+                None
+            }
+        };
+        let now = kernel.now();
+        let subject = Subject {
+            key,
+            profile,
+            learner: Learner::default(),
+            layout: Vec::new(),
+            began: now,
+            due: now,
+            learning_due: now,
+            zeros_due: now + LOOK_INTO,
+            followed: BTreeMap::new(),
+            is_ours: !self.claims.is_held_by_another(process).unwrap_or(true),
+            done: Done::default(),
+        };
+        self.subjects.insert(process, subject);
+    }
+
+    /// Looks at one process, learns, makes memory ready, and says when it is looked at next.
+    fn see(&mut self, process: ProcessId) {
+        let Some(mut subject) = self.subjects.remove(&process) else {
+            return;
+        };
+        let kernel = Arc::clone(self.host.kernel());
+        let now = kernel.now();
+        let look = match profile::look(&self.host, process) {
+            Ok(look) => look,
+            // Gone; or not to be seen for now, or ever.
+            Err(_) => return self.end(subject),
+        };
+        let took = kernel.now().saturating_sub(now);
+        if subject.layout.is_empty() {
+            subject.layout.clone_from(&look.layout);
+        } else if subject.layout != look.layout {
+            // It started another program.
+            self.end(subject);
+            return self.begin(process);
+        }
+        let acted = self.go_ahead(process, &mut subject, &look);
+        if now >= subject.learning_due {
+            self.learn_from(process, &mut subject, &look);
+        }
+        subject.schedule(now, kernel.now(), took, acted);
+        self.subjects.insert(process, subject);
+    }
+
+    /// Keeps what was seen of a process that ended or started another program, if there is something to learn from.
+    fn end(&mut self, subject: Subject) {
+        if subject.learner.summary().resident >= LEAST_TOUCHED {
+            self.ended.push(subject);
+        }
+    }
+
+    fn learn_from(&mut self, process: ProcessId, subject: &mut Subject, look: &Look) {
+        let now = self.host.kernel().now();
+        let regions: Vec<Vec<_>> = look
+            .mappings
+            .iter()
+            .map(|part| {
+                let ahead = subject.followed.get(&part.range.start);
+                // What it has not come to is not its memory yet.
+                let its = part.regions.iter().filter(|seen| {
+                    ahead.is_none_or(|followed| !followed.ahead.is_ready(seen.region))
+                });
+                its.copied().collect()
+            })
+            .collect();
+        let looks = look.mappings.iter().zip(&regions);
+        let looks: Vec<MappingLook<'_>> = looks
+            .map(|(part, regions)| MappingLook {
+                class: part.class,
+                range: part.range.clone(),
+                regions,
+            })
+            .collect();
+        subject.learner.look(now, &looks);
+        let age = now.saturating_sub(subject.began);
+        subject.learning_due = now + (age / 8).clamp(AT_FIRST, AT_LAST);
+        if now >= subject.zeros_due {
+            subject.zeros_due = subject.began + age * 4;
+            subject.learner.forget_zeros();
+            for region in subject.learner.to_look_into() {
+                let target = RegionRef { process, region };
+                if let Some(zeros) = self.machine.count_zero_filled(target) {
+                    subject.learner.looked_into(region, zeros);
+                }
+            }
+        }
+    }
+
+    /// Makes huge pages ready where the profile says so. Returns whether there was anything to do.
+    fn go_ahead(&mut self, process: ProcessId, subject: &mut Subject, look: &Look) -> bool {
+        if self.faults == FaultMode::Inherit || !subject.is_ours || self.host.is_dry_run() {
+            return false;
+        }
+        let chosen: Vec<&Part> = match &subject.profile {
+            None => return false,
+            Some(profile) => look
+                .mappings
+                .iter()
+                .filter(|part| profile.verdict(part.class) == Verdict::Huge)
+                .collect(),
+        };
+        let there = |start: &u64| look.mappings.iter().any(|part| part.range.start == *start);
+        subject.followed.retain(|start, _| there(start));
+        let with_accesses = self.host.tracker_kind().knows_accesses();
+        let now = self.host.kernel().now();
+        let mut acted = false;
+        for part in chosen {
+            let followed = subject.followed.entry(part.range.start).or_default();
+            let private = part.class.kind != MappingKind::Shared;
+            let may = private && with_accesses && followed.may != Some(false);
+            let plan = followed.ahead.plan(now, &part.range, &part.regions, may);
+            acted |= self.carry_out(process, followed, plan, &mut subject.done);
+        }
+        acted
+    }
+
+    fn carry_out(
+        &mut self,
+        process: ProcessId,
+        followed: &mut Followed,
+        mut plan: Plan,
+        done: &mut Done,
+    ) -> bool {
+        if plan == Plan::default() {
+            return false;
+        }
+        if !plan.ready.is_empty() && !self.has_memory(process) {
+            plan.ready.clear();
+        }
+        plan.ready.truncate(AT_ONCE);
+        if let Some(first) = plan.ready.first()
+            && *followed.may.get_or_insert_with(|| {
+                profile::may_be_made_ready(&self.host, process, first.start())
+            })
+        {
+            let ready = profile::make_ready(&self.host, process, &plan.ready).unwrap_or_default();
+            done.ready += ready.len() as u64;
+            let refused = plan.ready.iter().filter(|region| !ready.contains(region));
+            followed.ahead.refused(refused.copied());
+            followed.ahead.made_ready(ready);
+        }
+        let act = |machine: &mut LinuxMachine, kind, regions: &[Region]| {
+            let actions: Vec<Action> = regions
+                .iter()
+                .map(|&region| Action {
+                    kind,
+                    target: RegionRef { process, region },
+                })
+                .collect();
+            // Its mappings are read anew: they change all the time while it is young.
+            machine.set_targets(Vec::new());
+            machine.act(&actions)
+        };
+        // What it has begun can wait, what it comes to next cannot.
+        let most = if plan.ready.is_empty() {
+            PROMOTED_AT_ONCE
+        } else {
+            0
+        };
+        plan.promote.truncate(most);
+        let promoted = act(&mut self.machine, ActionKind::Promote, &plan.promote);
+        for (region, outcome) in plan.promote.iter().zip(promoted) {
+            match outcome {
+                Outcome::Failed(_) => followed.ahead.refused([*region]),
+                _ => done.promoted += 1,
+            }
+        }
+        let given_back = act(&mut self.machine, ActionKind::Demote, &plan.give_back);
+        let is_done = |outcome: &&Outcome| matches!(outcome, Outcome::Done { .. });
+        done.given_back += given_back.iter().filter(is_done).count() as u64;
+        true
+    }
+
+    /// Whether there is memory to make ready.
+    fn has_memory(&self, process: ProcessId) -> bool {
+        let available = profile::available(self.host.kernel().as_ref(), process);
+        available.is_ok_and(|left| {
+            left.iter()
+                .all(|&(available, of)| available >= of / KEPT_AVAILABLE)
+        })
+    }
+
+    /// Changes and keeps the profiles: of each program by the process that had the most memory.
+    fn learn(self) -> (Vec<ProfileUse>, Vec<String>) {
+        let Watcher {
+            store,
+            subjects,
+            ended,
+            mut notes,
+            ..
+        } = self;
+        let mut largest: BTreeMap<String, (RunSummary, Subject)> = BTreeMap::new();
+        for subject in subjects.into_values().chain(ended) {
+            let summary = subject.learner.summary();
+            let name = &subject.key.name;
+            let known = largest.get(name).map_or(0, |(known, _)| known.resident);
+            if summary.resident > known && summary.resident >= LEAST_TOUCHED {
+                largest.insert(name.clone(), (summary, subject));
+            }
+        }
+        let mut reports = Vec::new();
+        for (name, (summary, subject)) in largest {
+            let Subject { key, done, .. } = subject;
+            // Another run may have ended meanwhile.
+            let stored = store.read(&name).ok().flatten();
+            let mut profile = stored.map_or_else(|| Profile::new(key), |stored| stored.profile);
+            let wrong = profile.learn(&summary);
+            if let Err(error) = store.write(&profile) {
+                notes.push(error.to_string());
+                continue;
+            }
+            reports.push(ProfileUse {
+                name,
+                runs: profile.runs,
+                made_ready: done.ready,
+                promoted: done.promoted,
+                given_back: done.given_back,
+                wrong: wrong.iter().map(ToString::to_string).collect(),
+                next_time_huge: profile
+                    .huge_classes()
+                    .map(|class| class.to_string())
+                    .collect(),
+            });
+        }
+        (reports, notes)
+    }
+}
+
+impl Subject {
+    /// Sets when it is looked at next. This look took `took`.
+    fn schedule(&mut self, looked: Duration, now: Duration, took: Duration, acted: bool) {
+        let age = now.saturating_sub(self.began);
+        let profile = self.profile.as_ref();
+        let may_go_ahead = profile.is_some_and(|profile| profile.huge_classes().next().is_some());
+        let moves = self.followed.values().any(|one| one.ahead.moves(now));
+        self.due = if acted {
+            now
+        } else if may_go_ahead && (age < YOUNG || moves) {
+            now + SOON.max(took * WHILE_READYING)
+        } else if may_go_ahead {
+            now + (age / 32).clamp(SOON, AT_LAST).max(took * SHARE)
+        } else {
+            looked + (age / 8).clamp(AT_FIRST, AT_LAST).max(took * SHARE)
+        };
+    }
+}
