@@ -5,9 +5,10 @@ use std::env;
 use std::path::{Path, PathBuf};
 use std::process::{Command, exit};
 
-const SOURCES: [&str; 2] = [
+const SOURCES: [&str; 3] = [
     "src/observe/bpf/walk.bpf.c",
     "src/process/tasks/tasks.bpf.c",
+    "src/touches/used/used.bpf.c",
 ];
 
 fn main() {

@@ -22,6 +22,7 @@ mod per_kind;
 pub mod process;
 pub mod promotion;
 mod sorted;
+pub mod worth;
 
 pub use action::{Action, ActionKind, Cause, Outcome};
 pub use failures::FailureMemory;

@@ -6,6 +6,7 @@
 
 pub mod act;
 mod bpf;
+pub mod calibrate;
 pub mod doctor;
 pub mod error;
 pub mod host;
@@ -17,6 +18,7 @@ pub mod observe;
 pub mod physical;
 pub mod process;
 pub mod settings;
+pub mod touches;
 
 pub use error::Error;
 pub use host::{Host, HostOptions};

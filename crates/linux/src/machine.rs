@@ -6,13 +6,17 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use mega_core::worth::Touches;
 use mega_core::{
-    Action, HUGE_PAGE_SIZE, Machine, Observation, Outcome, ProcessId, ProcessObservation, Region,
-    RegionObservation, RegionRef, Span,
+    Action, Gain, HUGE_PAGE_SIZE, Machine, Observation, Outcome, ProcessId, ProcessObservation,
+    Region, RegionObservation, RegionRef, Span,
 };
+
+use mega_core::worth::{Calibration, predict};
 
 use crate::act::perform;
 use crate::act::warm::Warmer;
+use crate::calibrate::{self, Stored};
 use crate::observe::cgroups::{self, Cgroups};
 use crate::observe::idle::IdleCpus;
 use crate::observe::memory;
@@ -23,8 +27,16 @@ use crate::process::not_eligible::NotEligible;
 use crate::process::sharing::{SharedRange, Sharing};
 use crate::process::statm;
 use crate::process::target::{Held, Target};
+use crate::touches::{self, Effort};
 use crate::{Error, Host};
 
+/// What a look at a program's touches may take before its promotions are decided.
+const GAIN_EFFORT: Effort = Effort {
+    at_most: Duration::from_millis(300),
+    precision: 0.2,
+    share: 0.1,
+    seed: 0,
+};
 /// Of the free blocks at most this part is taken for a moment to have it backed.
 const SPARED_SHARE: u64 = 4;
 
@@ -66,6 +78,8 @@ pub struct LinuxMachine {
     idle: IdleCpus,
     /// Bytes of contiguity at the last observation.
     contiguity: u64,
+    /// What touches cost on this machine, where that is known.
+    calibration: Option<Calibration>,
 }
 
 impl LinuxMachine {
@@ -73,6 +87,11 @@ impl LinuxMachine {
     #[must_use]
     pub fn new(host: Arc<Host>, options: MachineOptions) -> Self {
         let kernel = host.kernel().as_ref();
+        let calibration = match calibrate::load(kernel) {
+            Ok(Stored::Valid(calibration)) => Some(*calibration),
+            // Promotions go on without.
+            Ok(Stored::Not(_)) | Err(_) => None,
+        };
         LinuxMachine {
             nodes: ProcessorNodes::read(kernel),
             cgroup_mount: cgroups::mount_point(kernel),
@@ -88,6 +107,7 @@ impl LinuxMachine {
             warmer: Warmer::default(),
             idle: IdleCpus::default(),
             contiguity: 0,
+            calibration,
         }
     }
 
@@ -332,6 +352,19 @@ impl LinuxMachine {
         Ok(done)
     }
 
+    /// Measures how often a process touches pages. It takes as long as the effort allows, with the process held.
+    ///
+    /// # Errors
+    /// [`Error::Missing`] where the tracker cannot read single pages' Accessed bits, or nothing may be written;
+    /// [`Error::Gone`], [`Error::NotPermitted`], [`Error::Io`].
+    pub fn measure_touches(
+        &mut self,
+        process: ProcessId,
+        effort: Effort,
+    ) -> Result<Touches, Error> {
+        self.with_held(process, |host, held| touches::measure(host, held, effort))?
+    }
+
     /// Looks at regions without clearing anything: what was accessed is still there for the next observation.
     ///
     /// # Errors
@@ -416,6 +449,28 @@ impl Machine for LinuxMachine {
         });
         self.zero_counter = counter;
         counted.ok().flatten()
+    }
+
+    fn measures(&self) -> bool {
+        self.calibration.is_some() && !self.host.is_dry_run()
+    }
+
+    fn gain(&mut self, process: ProcessId) -> Option<Gain> {
+        let effort = Effort {
+            seed: process.start_time,
+            ..GAIN_EFFORT
+        };
+        let touches = self.measure_touches(process, effort).ok()?;
+        let worth = predict(&touches, self.calibration.as_ref()?);
+        let saved_share = if worth.gains() {
+            worth.saved_share.value
+        } else {
+            0.0
+        };
+        Some(Gain {
+            saved: saved_share * worth.cpu_share,
+            cpus: worth.cpu_share,
+        })
     }
 
     fn prepare(&mut self, promotions: usize) {

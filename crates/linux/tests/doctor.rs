@@ -16,6 +16,20 @@ use mega_linux::kernel::fake::{FakeKernel, FakeModule};
 use mega_linux::kernel::{Kernel, LiveKernel, ReadOnly};
 
 #[test]
+fn a_counter_of_tlb_misses_is_told() {
+    let kernel = FakeKernel::new();
+    let state = |kernel: &FakeKernel| {
+        let boundary: Arc<dyn Kernel> = Arc::new(kernel.clone());
+        let examination = doctor::examine(&boundary);
+        let is_it = |feature: &&Feature| feature.name == "hardware counter of TLB misses";
+        examination.features.iter().find(is_it).unwrap().state
+    };
+    assert_eq!(state(&kernel), State::Missing);
+    kernel.state().has_tlb_miss_counter = true;
+    assert_eq!(state(&kernel), State::Available);
+}
+
+#[test]
 fn every_feature_says_what_was_seen_and_what_to_do() {
     let kernel: Arc<dyn Kernel> = Arc::new(LiveKernel);
     let examination = doctor::examine(&kernel);

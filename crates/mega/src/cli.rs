@@ -385,6 +385,12 @@ pub(crate) struct Doctor {
     /// First put back what a killed mega left changed (`run` and `daemon` do so at every start)
     #[arg(long)]
     pub(crate) restore: bool,
+    /// Measure anew what touches cost on this machine (some seconds), and keep it for `mega worth`
+    #[arg(long)]
+    pub(crate) calibrate: bool,
+    /// Also draw what touches cost on this machine as a picture
+    #[arg(long, value_name = "FILE")]
+    pub(crate) svg: Option<PathBuf>,
 }
 
 /// `mega policies`

@@ -55,6 +55,42 @@ fn every_setting_that_a_killed_mega_left_changed_is_shown() {
     );
 }
 
+#[test]
+fn what_touches_cost_is_shown_where_it_is_known() {
+    let state_dir = tempfile::tempdir().unwrap();
+    let doctor = |arguments: &[&str]| {
+        let mut command = Command::new(MEGA);
+        command.arg("doctor").args(arguments);
+        command.env("MEGA_STATE_DIR", state_dir.path());
+        command.output().unwrap()
+    };
+    let words = text(&doctor(&[]).stdout);
+    assert!(words.contains("there is no calibration yet"), "{words}");
+    let report: Value = serde_json::from_slice(&doctor(&["--json"]).stdout).unwrap();
+    assert_eq!(report["calibration"], Value::Null);
+    assert!(report["calibration_unknown"].is_string());
+    let drawn = doctor(&["--svg", "/dev/null"]);
+    assert_eq!(drawn.status.code(), Some(1));
+
+    let picture = state_dir.path().join("picture.svg");
+    let made = doctor(&["--calibrate", "--json", "--svg", picture.to_str().unwrap()]);
+    let error = text(&made.stderr);
+    if error.contains("is missing") {
+        return skip("what_touches_cost_is_shown_where_it_is_known", &error);
+    }
+    let report: Value = serde_json::from_slice(&made.stdout).unwrap();
+    assert!(report["calibration"]["points"][0]["ns"].as_f64() > Some(0.0));
+    let picture = std::fs::read_to_string(picture).unwrap();
+    assert!(picture.starts_with("<svg") && picture.contains("overlapped"));
+    let words = text(&doctor(&[]).stdout);
+    assert!(words.contains("to make a region huge takes"), "{words}");
+
+    let kept = state_dir.path().join("calibration.json");
+    std::fs::write(kept, "{").unwrap();
+    let words = text(&doctor(&[]).stdout);
+    assert!(words.contains("calibration.json is damaged"), "{words}");
+}
+
 /// Runs mega where `/dev/mega` is a device that does not know its requests, in a mount namespace of its own: what
 /// another version of the module looks like when its structures have another size.
 fn with_another_module(arguments: &[&str]) -> Output {

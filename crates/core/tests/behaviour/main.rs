@@ -16,3 +16,4 @@ mod tiny_machine;
 mod trident;
 mod trident_1g_only;
 mod unmet;
+mod worth;

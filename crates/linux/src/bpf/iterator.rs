@@ -18,6 +18,20 @@ const LINK_INFO_BYTES: u32 = size_of::<bpf_iter_link_info>() as u32;
 pub(crate) fn attach_to_thread(program: BorrowedFd<'_>, tid: u32) -> io::Result<OwnedFd> {
     let mut info = bpf_iter_link_info::default();
     info.task.tid = tid;
+    attach(program, info)
+}
+
+/// The same to all threads of the process `pid`.
+///
+/// # Errors
+/// As [`attach_to_thread`].
+pub(crate) fn attach_to_process(program: BorrowedFd<'_>, pid: u32) -> io::Result<OwnedFd> {
+    let mut info = bpf_iter_link_info::default();
+    info.task.pid = pid;
+    attach(program, info)
+}
+
+fn attach(program: BorrowedFd<'_>, mut info: bpf_iter_link_info) -> io::Result<OwnedFd> {
     let options = bpf_link_create_opts {
         sz: size_of::<bpf_link_create_opts>() as u64,
         iter_info: ptr::from_mut(&mut info),

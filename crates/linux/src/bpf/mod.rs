@@ -3,5 +3,5 @@
 mod iterator;
 mod load;
 
-pub(crate) use iterator::{attach_to_all, attach_to_thread, iterator};
+pub(crate) use iterator::{attach_to_all, attach_to_process, attach_to_thread, iterator};
 pub(crate) use load::{LoadError, load};

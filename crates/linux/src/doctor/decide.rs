@@ -27,6 +27,7 @@ pub(super) fn features(probes: &Probes, choice: &Choice) -> Vec<Feature> {
         read_memory(probes),
         shared_memory(probes),
         cgroups(probes),
+        tlb_miss_counter(probes),
         module(probes),
         giant_pages(probes),
         hzmem(probes),
@@ -357,6 +358,19 @@ fn cgroups(probes: &Probes) -> Feature {
         needed_for: "selecting processes by cgroup",
         cost_if_missing: "selections by cgroup match nothing",
         remedy: "mount cgroup2, or boot with systemd.unified_cgroup_hierarchy=1",
+        required: false,
+    }
+}
+
+fn tlb_miss_counter(probes: &Probes) -> Feature {
+    let (state, seen) = tried(&probes.tlb_miss_counter);
+    Feature {
+        name: "hardware counter of TLB misses",
+        state,
+        seen,
+        needed_for: "nothing yet: with it, what `mega doctor --calibrate` measures could be checked",
+        cost_if_missing: "none: what huge pages would gain is predicted from times and Accessed bits alone",
+        remedy: "in a virtual machine, have the hypervisor offer the processor's counters (KVM: a virtual PMU)",
         required: false,
     }
 }

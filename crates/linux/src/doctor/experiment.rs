@@ -78,13 +78,14 @@ fn collapse_and_split(kernel: &dyn Kernel, region: &Range<u64>) -> io::Result<Ex
 }
 
 /// Bytes of one of our mappings.
-struct Sizes {
+pub(crate) struct Sizes {
     resident: u64,
-    huge: u64,
+    /// Of those, in huge pages.
+    pub(crate) huge: u64,
 }
 
 /// What `smaps` says of our own mapping that holds `region`.
-fn sizes(kernel: &dyn Kernel, region: &Range<u64>) -> io::Result<Sizes> {
+pub(crate) fn sizes(kernel: &dyn Kernel, region: &Range<u64>) -> io::Result<Sizes> {
     let text = kernel.read(Path::new("/proc/self/smaps"))?;
     parse(&String::from_utf8_lossy(&text), region).ok_or_else(|| io::ErrorKind::InvalidData.into())
 }

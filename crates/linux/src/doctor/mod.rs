@@ -22,6 +22,7 @@ use crate::settings::thp_mode::Stale;
 use crate::{Error, TrackerKind};
 use left_behind::LeftBehind;
 
+pub(crate) use experiment::sizes as own_sizes;
 pub use faults::Faults;
 
 /// Whether a feature is there.

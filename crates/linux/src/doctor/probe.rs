@@ -53,6 +53,8 @@ pub(super) struct Probes {
     pub(super) hzmem: Result<u64, Error>,
     /// Whether mega.ko is loaded and can be asked.
     pub(super) module: Result<(), Error>,
+    /// Whether the processor counts what misses the TLB.
+    pub(super) tlb_miss_counter: io::Result<()>,
     /// Whether giant pages can be made.
     pub(super) giant_pages: Result<(), Error>,
 }
@@ -87,6 +89,7 @@ pub(super) fn look(boundary: &Arc<dyn Kernel>) -> Probes {
                     .any(|line| line.starts_with(b"0::"))
             }),
         hzmem: hzmem::read_ranges(kernel).map(|ranges| ranges.iter().map(|range| range.size).sum()),
+        tlb_miss_counter: kernel.try_tlb_miss_counter(),
         module: Device::open(Arc::clone(boundary)).map(drop),
         giant_pages: GiantPages::open(Arc::clone(boundary)).map(drop),
     }

@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::io::{self, Write};
+use std::num::NonZeroU64;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -120,10 +121,6 @@ impl Kernel for LiveKernel {
         clock(ClockId::ProcessCPUTime)
     }
 
-    fn sleep(&self, time: Duration) {
-        std::thread::sleep(time);
-    }
-
     fn touch_blocks(&self, count: usize) -> io::Result<Duration> {
         let memory = OwnMemory::new(count)?;
         memory.advise(memory.range(), own_memory::Advice::Huge)?;
@@ -132,6 +129,30 @@ impl Kernel for LiveKernel {
             memory.write(region.start());
         }
         Ok(self.now().saturating_sub(started))
+    }
+
+    fn cpu_time_of(&self, pid: u32) -> io::Result<Duration> {
+        let pid = i32::try_from(pid).map_err(|_| io::Error::from_raw_os_error(libc::EINVAL))?;
+        // The kernel takes 0 for the caller.
+        if pid <= 0 {
+            return Err(io::Error::from_raw_os_error(libc::EINVAL));
+        }
+        let clock = nix::time::ClockId::pid_cpu_clock_id(nix::unistd::Pid::from_raw(pid))?;
+        Ok(clock.now()?.into())
+    }
+
+    fn sleep(&self, time: Duration) {
+        // By default the kernel may wake a thread up to 50 us late, so that several wake at once.
+        let slack = rustix::thread::current_timer_slack();
+        let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1000));
+        std::thread::sleep(time);
+        if let Ok(slack) = slack {
+            let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(slack));
+        }
+    }
+
+    fn try_tlb_miss_counter(&self) -> io::Result<()> {
+        sys::open_tlb_miss_counter().map(drop)
     }
 
     fn ask_module(&self, device: &FileHandle, request: ModuleRequest<'_>) -> io::Result<()> {

@@ -3,7 +3,7 @@
 //! [`LiveKernel`] is the kernel this runs on, [`ReadOnly`] refuses every write (dry run). With the feature `fake` there
 //! is a scripted kernel for tests, `fake::FakeKernel`. The trait is flat and its arguments are plain data, so that a
 //! recorder can wrap it. Two things do not pass it: the BPF walker, because a loaded program is a live object of its own
-//! ([`crate::observe::tracker`]), and what a tracker does to memory of its own to check itself.
+//! ([`crate::observe::tracker`]), and what a tracker or the calibration does to memory of its own.
 
 #[cfg(any(test, feature = "fake"))]
 pub mod fake;
@@ -245,15 +245,30 @@ pub trait Kernel: Send + Sync {
     /// CPU time this process has used (`CLOCK_PROCESS_CPUTIME_ID`).
     fn cpu_time(&self) -> Duration;
 
-    /// Lets the calling thread sleep.
-    fn sleep(&self, time: Duration);
-
     /// Takes so many huge pages of this process's own, touches each, and gives them back; returns how long touching them took.
     /// Where no block is free some are base pages. Nothing but their backing by a hypervisor is another afterwards.
     ///
     /// # Errors
     /// As `mmap` and `madvise`, or [`Refused`].
     fn touch_blocks(&self, count: usize) -> io::Result<Duration>;
+
+    /// CPU time that a process has used, all its threads together. What a thread used since its last scheduler tick may be
+    /// missing, 10 ms at most.
+    ///
+    /// # Errors
+    /// As `clock_gettime`: `EINVAL` when it is gone.
+    fn cpu_time_of(&self, pid: u32) -> io::Result<Duration>;
+
+    /// Waits, and a few microseconds at most longer where the CPU is free.
+    fn sleep(&self, time: Duration);
+
+    /// Opens, and closes again, the processor's counter of loads that miss the TLB (`perf_event_open`).
+    ///
+    /// # Errors
+    /// As `perf_event_open`: `ENOENT` where the processor, or its hypervisor, has no such counter, as by default.
+    fn try_tlb_miss_counter(&self) -> io::Result<()> {
+        Err(io::Error::from_raw_os_error(libc::ENOENT))
+    }
 
     /// Asks mega.ko, whose `device` is `/dev/mega` opened by [`Kernel::open`].
     ///

@@ -107,12 +107,20 @@ impl<K: Kernel> Kernel for ReadOnly<K> {
         self.0.cpu_time()
     }
 
+    fn cpu_time_of(&self, pid: u32) -> io::Result<Duration> {
+        self.0.cpu_time_of(pid)
+    }
+
     fn sleep(&self, time: Duration) {
         self.0.sleep(time);
     }
 
     fn touch_blocks(&self, _count: usize) -> io::Result<Duration> {
         Err(Refused::error())
+    }
+
+    fn try_tlb_miss_counter(&self) -> io::Result<()> {
+        self.0.try_tlb_miss_counter()
     }
 
     fn ask_module(&self, device: &FileHandle, request: ModuleRequest<'_>) -> io::Result<()> {

@@ -3,7 +3,7 @@
 
 use std::io;
 use std::ops::Range;
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use super::{Advice, PageRange, PagemapScan, ThpDisable};
 
@@ -183,6 +183,57 @@ pub(crate) fn set_thp_disable(setting: ThpDisable) -> io::Result<()> {
         )
     };
     check(result.into()).map(drop)
+}
+
+/// The first version of `struct perf_event_attr` of `linux/perf_event.h`, which every kernel still takes.
+#[repr(C)]
+#[derive(Default)]
+struct PerfEventAttr {
+    kind: u32,
+    size: u32,
+    config: u64,
+    sample_period: u64,
+    sample_type: u64,
+    read_format: u64,
+    flags: u64,
+    wakeup_events: u32,
+    breakpoint_type: u32,
+    config1: u64,
+}
+
+/// `perf_event_open` of this process's loads that miss the data TLB, user mode only, not counting yet.
+pub(crate) fn open_tlb_miss_counter() -> io::Result<OwnedFd> {
+    const HARDWARE_CACHE: u32 = 3;
+    /// `PERF_COUNT_HW_CACHE_DTLB`, its loads (0) that miss (1 << 16).
+    const DATA_TLB_LOAD_MISSES: u64 = 3 | 1 << 16;
+    /// The bits `disabled`, `exclude_kernel` and `exclude_hv`.
+    const DISABLED_AND_USER_MODE: u64 = 1 | 1 << 5 | 1 << 6;
+    const CLOSE_ON_EXEC: libc::c_ulong = 1 << 3;
+    #[allow(clippy::cast_possible_truncation)] // 64
+    let size = size_of::<PerfEventAttr>() as u32;
+    let attributes = PerfEventAttr {
+        kind: HARDWARE_CACHE,
+        size,
+        config: DATA_TLB_LOAD_MISSES,
+        flags: DISABLED_AND_USER_MODE,
+        ..PerfEventAttr::default()
+    };
+    let (this_process, any_cpu, no_group): (libc::pid_t, libc::c_int, libc::c_int) = (0, -1, -1);
+    // SAFETY: the kernel reads `attributes`, of the size that it states, during the call only. The event counts nothing
+    // before someone enables it.
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_perf_event_open,
+            &raw const attributes,
+            this_process,
+            any_cpu,
+            no_group,
+            CLOSE_ON_EXEC,
+        )
+    };
+    let fd = i32::try_from(check(result)?).map_err(io::Error::other)?;
+    // SAFETY: the kernel has just made this descriptor for us, and nobody else knows it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
 /// Runs `set_thp_disable(setting)` in the child of `command`, between fork and exec.

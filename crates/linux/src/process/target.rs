@@ -18,6 +18,7 @@ use crate::process::not_eligible::{self, NotEligible};
 use crate::process::sharing::SharedRange;
 use crate::process::table::Activity;
 use crate::process::{self, Stat};
+use crate::touches::Carried;
 use crate::{Error, Host};
 
 /// What is known of one managed process.
@@ -47,6 +48,8 @@ pub(crate) struct Target {
     mapped_as: Option<Activity>,
     /// Whether all Accessed bits were cleared after the last scan.
     cleared: bool,
+    /// What the touch meter cleared since.
+    pub(crate) carried: Carried,
     rest: Rest,
 }
 
@@ -106,6 +109,7 @@ impl Target {
             layout: Vec::new(),
             mapped_as: None,
             cleared: false,
+            carried: Carried::default(),
             rest: Rest {
                 // So that many that begin to rest at once are not all looked at in the same observation.
                 observations: process.pid % LOOK_ANYWAY,
@@ -144,6 +148,7 @@ impl Target {
             self.cleared = false;
             self.turns.forget();
             self.slices.forget();
+            self.carried.forget_all();
             self.mapped_as = None;
         }
         self.processor = stat.processor;
@@ -279,6 +284,7 @@ impl Held {
         let Some(slice) = slices.next(ranges, scanning, clearing, interval) else {
             host.tracker().scan(&self.tracked(), &self.ranges, found)?;
             self.mark_giant_pages(host, found);
+            self.carried.add_to(found);
             self.clear(host, found, interval, bound);
             return Ok(());
         };
@@ -287,6 +293,7 @@ impl Held {
         host.tracker().scan(&self.tracked(), &slice.ranges, found)?;
         let took = host.kernel().cpu_time().saturating_sub(started);
         self.mark_giant_pages(host, found);
+        self.carried.add_to(found);
         let Target { slices, ranges, .. } = &mut self.target;
         let due = slices.merge(slice, found, ranges, took);
         self.target.turns.forget();
@@ -314,7 +321,7 @@ impl Held {
         Ok(found)
     }
 
-    fn tracked(&self) -> tracker::Target<'_> {
+    pub(crate) fn tracked(&self) -> tracker::Target<'_> {
         tracker::Target {
             process: self.process,
             handle: &self.handle,
@@ -346,12 +353,14 @@ impl Held {
         let Held { target, handle } = self;
         let cleared = if clears_all {
             let all = target.turns.choose(regions, 1);
+            target.carried.forget_all();
             target
                 .clearer
                 .clear_all(kernel, handle, &all, target.resident)
         } else {
             let turns = turns::count(target.clearer.expected(regions), interval);
             let chosen = target.turns.choose(regions, turns);
+            target.carried.forget(&chosen);
             target
                 .clearer
                 .clear_in_pieces(kernel, handle, &chosen, bound)
@@ -365,6 +374,7 @@ impl Held {
             return;
         }
         let Held { target, handle } = self;
+        target.carried.forget(due);
         let cleared = target
             .clearer
             .clear_in_pieces(host.kernel().as_ref(), handle, due, bound);
@@ -374,6 +384,7 @@ impl Held {
     /// Whether the bits just scanned are for us to clear. Where not, it is known now whether they are clear.
     fn is_to_clear(&mut self, host: &Host) -> bool {
         if host.tracker_clears_itself() {
+            self.carried.forget_all();
             self.cleared = true;
         } else if host.is_dry_run() {
             self.cleared = false;

@@ -6,6 +6,7 @@
 use std::io::{BufRead, BufReader, Write};
 use std::ops::Range;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use mega_core::ProcessId;
 use mega_linux::kernel::LiveKernel;
@@ -249,6 +250,19 @@ fn obey(line: &str) -> u64 {
                 .unwrap();
             0
         }
+        // A thread that updates random words from now on.
+        "work" => {
+            let (start, end) = (number(1), number(2));
+            std::thread::spawn(move || work(start, end));
+            0
+        }
+        // Updates that it has made.
+        "worked" => WORKED.load(Ordering::Relaxed),
+        // CPU time of the process, in nanoseconds.
+        "used" => {
+            let used = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+            u64::try_from(used.tv_sec * 1_000_000_000 + used.tv_nsec).unwrap()
+        }
         // Another program in this process.
         "exec" => {
             use std::os::unix::process::CommandExt;
@@ -257,6 +271,26 @@ fn obey(line: &str) -> u64 {
             panic!("{error}");
         }
         other => panic!("no such command: {other}"),
+    }
+}
+
+/// Updates made by [`work`].
+static WORKED: AtomicU64 = AtomicU64::new(0);
+
+/// Updates random words of a range without end.
+fn work(start: usize, end: usize) {
+    let mut random = 0x9e37_79b9_7f4a_7c15_u64;
+    loop {
+        for _ in 0..1024 {
+            random ^= random << 13;
+            random ^= random >> 7;
+            random ^= random << 17;
+            let word = start + usize::try_from(random).unwrap() % (end - start) / 8 * 8;
+            let at = std::ptr::with_exposed_provenance_mut::<u64>(word);
+            // SAFETY: aligned, in memory that `map` answered, and only this thread writes there.
+            unsafe { at.write_volatile(random) };
+        }
+        WORKED.fetch_add(1024, Ordering::Relaxed);
     }
 }
 

@@ -254,6 +254,13 @@ impl Kernel for FakeKernel {
         Err(errno(libc::EINVAL))
     }
 
+    fn try_tlb_miss_counter(&self) -> io::Result<()> {
+        match self.state().has_tlb_miss_counter {
+            true => Ok(()),
+            false => Err(errno(libc::ENOENT)),
+        }
+    }
+
     fn shmem_device(&self) -> io::Result<(u32, u32)> {
         Ok((0, 1))
     }
@@ -264,6 +271,14 @@ impl Kernel for FakeKernel {
 
     fn cpu_time(&self) -> Duration {
         self.state().now
+    }
+
+    fn cpu_time_of(&self, pid: u32) -> io::Result<Duration> {
+        let state = self.state();
+        match state.processes.contains_key(&pid) {
+            true => Ok(state.now),
+            false => Err(errno(libc::EINVAL)),
+        }
     }
 
     fn sleep(&self, time: Duration) {

@@ -45,6 +45,8 @@ pub struct FakeState {
     pub touched_blocks: u32,
     /// The kernel module, where it is loaded.
     pub module: Option<FakeModule>,
+    /// Whether the processor counts loads that miss the TLB.
+    pub has_tlb_miss_counter: bool,
     pub(super) errors: VecDeque<(Advice, i32)>,
     pub(super) hooks: VecDeque<Hook>,
 }

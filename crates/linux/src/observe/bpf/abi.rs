@@ -1,6 +1,7 @@
 //! The bytes that go to and come from `walk.bpf.c`; each layout here is one struct there.
 
 use std::ops::Range;
+use std::time::Duration;
 
 use mega_core::{PageSize, Region, RegionObservation};
 
@@ -9,9 +10,9 @@ pub(crate) const MAX_RANGES: usize = 128;
 /// Records one run returns at most (`MAX_RECORDS` in walk.bpf.c).
 const MAX_RECORDS: usize = 2048;
 /// `sizeof(struct request)`.
-pub(super) const REQUEST_BYTES: usize = 5 * 8 + MAX_RANGES * 16;
+pub(super) const REQUEST_BYTES: usize = 6 * 8 + MAX_RANGES * 16;
 /// `sizeof(struct result)`.
-const RESULT_BYTES: usize = 8 * 8;
+const RESULT_BYTES: usize = 9 * 8;
 /// The most bytes that one run writes.
 pub(super) const RUN_BYTES: usize = RESULT_BYTES + MAX_RECORDS * 8;
 
@@ -28,6 +29,8 @@ pub(crate) struct Request {
     pub(crate) huge_zero_page: u64,
     /// Levels of page tables: 4 or 5.
     pub(crate) levels: u32,
+    /// Whether to count the cache lines of eight entries in which one is accessed.
+    pub(crate) count_lines: bool,
     /// Whole regions, ascending; at most [`MAX_RANGES`] of them.
     pub(crate) ranges: Vec<Range<u64>>,
 }
@@ -45,7 +48,7 @@ impl Request {
         ] {
             bytes.extend(word.to_ne_bytes());
         }
-        for word in [self.levels, count] {
+        for word in [self.levels, count, u32::from(self.count_lines), 0] {
             bytes.extend(word.to_ne_bytes());
         }
         for range in ranges {
@@ -98,7 +101,7 @@ impl Record {
 
     fn observation(self) -> RegionObservation {
         RegionObservation {
-            region: Region::containing(self.0 >> 22 << 21),
+            region: Region::containing((self.0 >> 22 & ((1 << 35) - 1)) << 21),
             mapped: self.field(0),
             accessed: self.field(10),
             page_size: match self.size() {
@@ -111,11 +114,18 @@ impl Record {
         }
     }
 
+    fn lines(self) -> u16 {
+        (self.0 >> 57) as u16
+    }
+
     /// Adds what it says to what the records before said.
-    fn add_to(self, regions: &mut Vec<RegionObservation>) {
+    fn add_to(self, regions: &mut Vec<RegionObservation>, lines: &mut Vec<u16>) {
         match regions.last_mut() {
             Some(last) if self.size() == Record::SWAPPED => last.swapped = self.field(0),
-            _ => regions.push(self.observation()),
+            _ => {
+                regions.push(self.observation());
+                lines.push(self.lines());
+            }
         }
     }
 }
@@ -135,7 +145,11 @@ pub(crate) struct Run {
     pub(crate) invalid: u32,
     /// Iterations of the walk's loop.
     pub(crate) steps: u32,
+    /// When the walk ended, on `CLOCK_MONOTONIC`.
+    pub(crate) at: Duration,
     pub(crate) regions: Vec<RegionObservation>,
+    /// For each region the cache lines of eight entries in which one is accessed; 0 where that was not asked for.
+    pub(crate) lines: Vec<u16>,
 }
 
 impl Run {
@@ -146,8 +160,10 @@ impl Run {
         let records = bytes.get(RESULT_BYTES..)?.chunks_exact(8);
         let count = records.len();
         let mut regions = Vec::with_capacity(count);
+        let mut lines = Vec::with_capacity(count);
         for chunk in records {
-            Record(u64::from_ne_bytes(chunk.try_into().ok()?)).add_to(&mut regions);
+            let record = Record(u64::from_ne_bytes(chunk.try_into().ok()?));
+            record.add_to(&mut regions, &mut lines);
         }
         let run = Run {
             identity: Identity {
@@ -167,7 +183,9 @@ impl Run {
             tables: int(52)?,
             invalid: int(56)?,
             steps: int(60)?,
+            at: Duration::from_nanos(long(64)?),
             regions,
+            lines,
         };
         (usize::try_from(int(48)?).ok()? == count).then_some(run)
     }
@@ -176,6 +194,19 @@ impl Run {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn lines_are_counted_beside_the_address() {
+        let last = (1 << 35) - 1;
+        let record: u64 = 512 | 64 << 10 | last << 22 | 64 << 57;
+        let mut bytes = vec![0; RESULT_BYTES];
+        bytes[48] = 1;
+        bytes.extend(record.to_ne_bytes());
+        let run = Run::decode(&bytes).unwrap();
+        assert_eq!(run.lines, [64]);
+        assert_eq!(run.regions[0].region.start(), last << 21);
+        assert_eq!(run.regions[0].accessed, 64);
+    }
 
     #[test]
     fn a_record_of_what_is_in_swap_belongs_to_the_one_before() {

@@ -67,6 +67,8 @@ struct request {
 	__u64 huge_zero_page;  /* physical address of the huge zero page, or ~0 */
 	__u32 levels;          /* of page tables: 4 or 5 */
 	__u32 range_count;
+	__u32 count_lines;     /* whether records have bits 57-63 */
+	__u32 unused;
 	struct range ranges[MAX_RANGES];
 };
 
@@ -89,10 +91,12 @@ struct result {
 	__u32 tables;  /* page tables of base pages that were read */
 	__u32 invalid; /* entries that pointed outside memory, and reads that failed */
 	__u32 steps;
+	__u64 time; /* when the walk ended, in ns of CLOCK_MONOTONIC */
 };
 
 /* A record is one region that has at least one base page mapped:
- * bits 0-9 mapped, 10-19 accessed, 20-21 log512 of the page size in base pages, 22-63 address >> 21.
+ * bits 0-9 mapped, 10-19 accessed, 20-21 log512 of the page size in base pages, 22-56 address >> 21 (addresses of
+ * user space are below 2^56), 57-63 where asked for: cache lines of eight entries in which one is accessed.
  * A region of which base pages are in swap has a second record after that one: bits 0-9 how many, and SWAPPED in
  * bits 20-21. */
 #define SWAPPED 3
@@ -205,13 +209,13 @@ static __always_inline int enter_span(void)
 	return 0;
 }
 
-static __always_inline void record(__u32 counted, __u32 size)
+static __always_inline void record(__u32 counted, __u32 size, __u64 lines)
 {
 	__u32 index = out.result.records;
 
 	if (index >= MAX_RECORDS)
 		return;
-	out.records[index] = RECORD(at.address, counted & 0xfffff, size);
+	out.records[index] = RECORD(at.address, counted & 0xfffff, size) | lines << 57;
 	out.result.records = index + 1;
 }
 
@@ -222,7 +226,7 @@ static __always_inline void record_leaf(__u64 entry, __u32 size)
 		return;
 	if (entry & SPECIAL)
 		return;
-	record(512 | (entry & ACCESSED ? 512 << 10 : 0), size);
+	record(512 | (entry & ACCESSED ? 512 << 10 : 0), size, 0);
 }
 
 /* Both counting functions are global, not static: the verifier then looks into each only once, however many
@@ -270,11 +274,30 @@ __noinline __u32 count(void)
 	return mapped | accessed << 10;
 }
 
+/* Counts the cache lines of pte_table in which an entry of a page that is there was accessed. Without branches, or the
+ * verifier would follow both ways of each. */
+__noinline __u32 count_lines(void)
+{
+	__u64 lines = 0;
+
+	for (__u32 i = 0; i < 512; i += 8) {
+		__u64 accessed = 0;
+#pragma unroll
+		for (__u32 j = 0; j < 8; j++) {
+			__u64 entry = pte_table[i + j];
+
+			accessed |= (entry | entry >> 8) & ~(entry >> 9) & entry >> 5;
+		}
+		lines += accessed & 1;
+	}
+	return lines;
+}
+
 /* One step: past a hole, or one region. Returns 1 to end this run. */
 static long step(__u32 index, void *unused)
 {
 	__u64 entry;
-	__u32 counted;
+	__u32 counted, lines;
 
 	if (at.address >= at.end) {
 		__u32 range = at.range + 1;
@@ -302,9 +325,10 @@ static long step(__u32 index, void *unused)
 			if (!read_table(pte_table, sizeof(pte_table), entry, 0)) {
 				counted = count();
 				if (counted & 0x3ff) {
-					record(counted, 0);
+					lines = request.count_lines ? count_lines() : 0;
+					record(counted, 0, lines);
 					if (counted >> 20)
-						record(counted >> 20, SWAPPED);
+						record(counted >> 20, SWAPPED, 0);
 				}
 			}
 		}
@@ -340,6 +364,7 @@ static __always_inline __u32 walk_tables(struct task_struct *task)
 	out.result.steps = steps;
 	out.result.next_address = at.address;
 	out.result.next_range = at.range;
+	out.result.time = bpf_ktime_get_ns();
 	/* The same question again: an exit or exec in the middle shows here. */
 	return task->mm == mm && (__u64)mm->pgd == at.pgd ? STATUS_OK : STATUS_NO_MEMORY_MAP;
 }

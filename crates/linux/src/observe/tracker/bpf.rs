@@ -4,12 +4,12 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
-use mega_core::RegionObservation;
+use mega_core::{ProcessId, RegionObservation};
 
 use super::finish::finish;
 use super::self_check::{self, Geometry};
 use super::whole::whole_regions;
-use super::{Target, TrackError, Tracker, TrackerKind, Unavailable};
+use super::{Bits, Target, TrackError, Tracker, TrackerKind, Unavailable};
 use crate::bpf::LoadError;
 use crate::kernel::Kernel;
 use crate::observe::bpf::{Identity, MAX_RANGES, Program, Run, RunError, Status, Thread};
@@ -31,6 +31,16 @@ pub struct BpfTracker {
     program: Program,
     geometry: Geometry,
     cost: ScanCost,
+    /// The process whose bits are being read again and again, from the first [`Tracker::read_bits`] to
+    /// [`Tracker::end_reading`].
+    reading: Option<Reading>,
+}
+
+/// What is held of a process between two readings.
+struct Reading {
+    process: ProcessId,
+    thread: Thread,
+    identity: Identity,
 }
 
 impl BpfTracker {
@@ -59,6 +69,7 @@ impl BpfTracker {
             program,
             geometry,
             cost: ScanCost::default(),
+            reading: None,
         })
     }
 
@@ -74,17 +85,65 @@ impl BpfTracker {
         self.geometry.levels
     }
 
+    /// Walks the whole regions in `ranges`. Leaves in `bits` what it found, and when it ended.
+    fn walk_all(
+        &mut self,
+        target: &Target<'_>,
+        ranges: &[Range<u64>],
+        count_lines: bool,
+        bits: &mut Bits,
+    ) -> Result<(), TrackError> {
+        let pid = target.process.pid;
+        let (thread, identity) = self.thread_with_memory(pid)?;
+        self.walk_map(
+            &Map {
+                pid,
+                thread: &thread,
+                identity,
+            },
+            ranges,
+            count_lines,
+            bits,
+        )
+    }
+
+    /// The same of a memory map that was found already.
+    fn walk_map(
+        &mut self,
+        map: &Map<'_>,
+        ranges: &[Range<u64>],
+        count_lines: bool,
+        bits: &mut Bits,
+    ) -> Result<(), TrackError> {
+        bits.regions.clear();
+        self.cost = ScanCost::default();
+        let mut walk = Walk {
+            map,
+            count_lines,
+            bits,
+        };
+        let whole: Vec<Range<u64>> = whole_regions(ranges, self.geometry.user_end()).collect();
+        whole
+            .chunks(MAX_RANGES)
+            .try_for_each(|chunk| self.walk(&mut walk, chunk.to_vec()))
+    }
+
     /// Walks all of `ranges`, at most [`MAX_RANGES`] of whole regions, in as many runs as it takes.
     fn walk(&mut self, walk: &mut Walk<'_>, mut ranges: Vec<Range<u64>>) -> Result<(), TrackError> {
         while !ranges.is_empty() {
             let mut request = self.geometry.request();
             request.ranges = ranges;
+            request.count_lines = walk.count_lines;
             let mut run = self.run(walk, &request)?;
             if run.invalid > 0 && self.memory_has_grown() {
                 request.memory_end = self.geometry.memory_end;
                 run = self.run(walk, &request)?;
             }
-            walk.out.extend(&run.regions);
+            walk.bits.at = Some(run.at);
+            walk.bits.regions.extend(&run.regions);
+            if walk.count_lines {
+                walk.bits.lines.extend(&run.lines);
+            }
             ranges = rest(request.ranges, &run);
         }
         Ok(())
@@ -98,15 +157,15 @@ impl BpfTracker {
     ) -> Result<Run, TrackError> {
         let run = self
             .program
-            .run(walk.thread, request)
-            .map_err(|error| failed(walk.pid, error))?;
+            .run(walk.map.thread, request)
+            .map_err(|error| failed(walk.map.pid, error))?;
         self.cost.runs += 1;
         self.cost.steps += u64::from(run.steps);
         self.cost.tables += u64::from(run.tables);
         match run.status {
-            Status::Ok if run.identity == walk.identity => Ok(run),
-            Status::Ok | Status::NoMemoryMap => Err(TrackError::Gone { pid: walk.pid }),
-            Status::KernelThread => Err(TrackError::KernelThread { pid: walk.pid }),
+            Status::Ok if run.identity == walk.map.identity => Ok(run),
+            Status::Ok | Status::NoMemoryMap => Err(TrackError::Gone { pid: walk.map.pid }),
+            Status::KernelThread => Err(TrackError::KernelThread { pid: walk.map.pid }),
             Status::Unknown(status) => Err(nonsense(format!("status {status}"))),
         }
     }
@@ -173,31 +232,64 @@ impl Tracker for BpfTracker {
         ranges: &[Range<u64>],
         out: &mut Vec<RegionObservation>,
     ) -> Result<(), TrackError> {
-        out.clear();
-        self.cost = ScanCost::default();
-        let pid = target.process.pid;
-        let (thread, identity) = self.thread_with_memory(pid)?;
-        let mut walk = Walk {
-            pid,
-            thread: &thread,
-            identity,
-            out,
+        let mut bits = Bits {
+            regions: std::mem::take(out),
+            ..Bits::default()
         };
-        let whole: Vec<Range<u64>> = whole_regions(ranges, self.geometry.user_end()).collect();
-        let result = whole
-            .chunks(MAX_RANGES)
-            .try_for_each(|chunk| self.walk(&mut walk, chunk.to_vec()));
+        let result = self.walk_all(target, ranges, false, &mut bits);
+        *out = bits.regions;
         finish(target, result, out)
     }
+
+    fn read_bits(
+        &mut self,
+        target: &Target<'_>,
+        ranges: &[Range<u64>],
+    ) -> Result<Option<Bits>, TrackError> {
+        let mut bits = Bits::default();
+        let reading = match self.reading.take() {
+            Some(reading) if reading.process == target.process => reading,
+            _ => {
+                let (thread, identity) = self.thread_with_memory(target.process.pid)?;
+                Reading {
+                    process: target.process,
+                    thread,
+                    identity,
+                }
+            }
+        };
+        let map = Map {
+            pid: target.process.pid,
+            thread: &reading.thread,
+            identity: reading.identity,
+        };
+        let result = self.walk_map(&map, ranges, true, &mut bits);
+        // A thread that has ended is looked for anew the next time.
+        if result.is_ok() {
+            self.reading = Some(reading);
+        }
+        finish(target, result, &mut bits.regions)?;
+        Ok(Some(bits))
+    }
+
+    fn end_reading(&mut self) {
+        self.reading = None;
+    }
+}
+
+/// The memory map of one process.
+struct Map<'a> {
+    pid: u32,
+    thread: &'a Thread,
+    /// What every run must find.
+    identity: Identity,
 }
 
 /// One scan of one process.
 struct Walk<'a> {
-    pid: u32,
-    thread: &'a Thread,
-    /// The memory map that every run must find.
-    identity: Identity,
-    out: &'a mut Vec<RegionObservation>,
+    map: &'a Map<'a>,
+    count_lines: bool,
+    bits: &'a mut Bits,
 }
 
 fn failed(pid: u32, error: RunError) -> TrackError {

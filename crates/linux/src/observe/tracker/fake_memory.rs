@@ -168,8 +168,6 @@ impl Kernel for FakeMemory {
         Err(io::Error::from_raw_os_error(libc::ENOTTY))
     }
 
-    fn sleep(&self, _: Duration) {}
-
     fn touch_blocks(&self, _: usize) -> io::Result<Duration> {
         Err(io::Error::other(Refused))
     }
@@ -181,4 +179,10 @@ impl Kernel for FakeMemory {
     fn cpu_time(&self) -> Duration {
         Duration::ZERO
     }
+
+    fn cpu_time_of(&self, _: u32) -> io::Result<Duration> {
+        Ok(Duration::ZERO)
+    }
+
+    fn sleep(&self, _: Duration) {}
 }

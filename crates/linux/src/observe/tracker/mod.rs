@@ -29,6 +29,7 @@ mod zero_page;
 use std::fmt;
 use std::ops::Range;
 use std::str::FromStr;
+use std::time::Duration;
 
 use mega_core::{ProcessId, RegionObservation};
 use serde::{Deserialize, Serialize};
@@ -137,6 +138,18 @@ impl Target<'_> {
     }
 }
 
+/// What [`Tracker::read_bits`] read.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Bits {
+    /// When it was done, on `CLOCK_MONOTONIC`. `None` where only the caller's clock can tell.
+    pub at: Option<Duration>,
+    /// The regions with at least one base page mapped, in address order.
+    pub regions: Vec<RegionObservation>,
+    /// For each of them the cache lines of eight page table entries of which one at least is accessed. Empty where they are
+    /// not counted.
+    pub lines: Vec<u16>,
+}
+
 /// Looks at processes.
 pub trait Tracker: Send {
     /// Which one it is.
@@ -171,6 +184,23 @@ pub trait Tracker: Send {
     ) -> Result<(), TrackError> {
         self.scan(target, ranges, out)
     }
+
+    /// Reads the Accessed bits of whole regions as [`Tracker::peek`] does, for the touch meter, which wants to know when
+    /// that was and how many cache lines of a page table hold one. `None` where this tracker cannot read single pages' bits
+    /// without changing them.
+    ///
+    /// # Errors
+    /// As [`Tracker::scan`].
+    fn read_bits(
+        &mut self,
+        _target: &Target<'_>,
+        _ranges: &[Range<u64>],
+    ) -> Result<Option<Bits>, TrackError> {
+        Ok(None)
+    }
+
+    /// Holds nothing of the process any more that [`Tracker::read_bits`] read last.
+    fn end_reading(&mut self) {}
 
     /// Whether a scan also starts the next interval. The module clears as it reads, idle page tracking marks
     /// pages idle as it looks; with any other tracker the caller clears Accessed bits after the scan.

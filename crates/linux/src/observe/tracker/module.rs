@@ -13,7 +13,7 @@ use mega_core::{PAGES_PER_REGION, PageSize, RegionObservation};
 
 use super::finish::finish;
 use super::whole::{USER_END, whole_regions};
-use super::{Target, TrackError, Tracker, TrackerKind, Unavailable};
+use super::{Bits, Target, TrackError, Tracker, TrackerKind, Unavailable};
 use crate::kernel::Kernel;
 use crate::module::Device;
 use crate::module::interface::{self, ScanTask};
@@ -140,6 +140,16 @@ impl Tracker for ModuleTracker {
         let result = self.scan(target, ranges, out);
         self.clears = clears;
         result
+    }
+
+    fn read_bits(
+        &mut self,
+        target: &Target<'_>,
+        ranges: &[Range<u64>],
+    ) -> Result<Option<Bits>, TrackError> {
+        let mut bits = Bits::default();
+        self.peek(target, ranges, &mut bits.regions)?;
+        Ok(Some(bits))
     }
 
     fn clears_itself(&self) -> bool {

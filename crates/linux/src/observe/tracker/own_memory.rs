@@ -1,9 +1,10 @@
-//! Memory of this process's own to try things on, or to have touched. All `unsafe` of the trackers outside the BPF loader is
-//! here.
+//! Memory of this process's own: for the trackers and the calibration to try things on, and to have blocks touched. All
+//! their `unsafe` outside the BPF loader is here.
 
 use std::io;
 use std::ops::Range;
 use std::ptr;
+use std::sync::atomic::AtomicU64;
 
 use mega_core::HUGE_PAGE_SIZE;
 
@@ -79,6 +80,16 @@ impl OwnMemory {
         let pointer = self.pointer(address, 1);
         // SAFETY: as in `read`, and the mapping is writable.
         unsafe { pointer.write_volatile(1) };
+    }
+
+    /// Its first `bytes` as words, to read them fast. `bytes` must be in range.
+    #[allow(clippy::cast_possible_truncation)] // x86-64: usize is u64
+    pub(crate) fn words(&self, bytes: u64) -> &[AtomicU64] {
+        let pointer = self.pointer(self.range.start, bytes);
+        // SAFETY: `bytes` of the mapping lie at `pointer`, aligned to 2 MiB, readable, writable and mapped for as long as
+        // self lives, and any content is a valid word. Other accesses by this program are through raw pointers on the one
+        // thread that owns self.
+        unsafe { std::slice::from_raw_parts(pointer.cast(), bytes as usize / size_of::<u64>()) }
     }
 
     /// Advises the kernel about `range`, which must be in range.

@@ -88,6 +88,7 @@ impl Geometry {
             encryption_mask: self.encryption_mask,
             huge_zero_page: self.huge_zero_page,
             levels: self.levels,
+            count_lines: false,
             ranges: Vec::new(),
         }
     }

@@ -1,9 +1,13 @@
-//! `mega doctor`: what this kernel and these privileges allow.
+//! `mega doctor`: what this kernel and these privileges allow, and what touches cost on this machine.
+
+mod calibration;
+mod picture;
 
 use std::fmt::Write;
 use std::process::ExitCode;
 use std::sync::Arc;
 
+use mega_core::worth::Calibration;
 use mega_linux::doctor::{self, Examination, State};
 use mega_linux::kernel::{Kernel, LiveKernel};
 use mega_linux::settings::run_dir::RunDir;
@@ -27,6 +31,10 @@ struct Report<'e> {
     usable: bool,
     #[serde(flatten)]
     examination: &'e Examination,
+    /// What touches cost on this machine; `null` where that was not measured yet.
+    calibration: Option<&'e Calibration>,
+    /// Why there is none.
+    calibration_unknown: Option<&'e str>,
 }
 
 pub(super) fn run(args: &Doctor) -> Result<ExitCode, Failure> {
@@ -42,15 +50,26 @@ pub(super) fn run(args: &Doctor) -> Result<ExitCode, Failure> {
     }
     let examination = doctor::examine(&kernel);
     let verdict = examination.require();
+    let calibration = if args.calibrate {
+        Ok(calibration::make(kernel.as_ref())?)
+    } else {
+        calibration::kept(kernel.as_ref())?
+    };
+    if let Some(file) = &args.svg {
+        calibration::draw(&calibration, file)?;
+    }
     if args.json {
         let usable = verdict.is_ok();
         output::print_json(&Report {
             version: VERSION,
             usable,
             examination: &examination,
+            calibration: calibration.as_ref().ok(),
+            calibration_unknown: calibration.as_ref().err().map(String::as_str),
         })?;
     } else {
-        output::print(&in_words(&examination))?;
+        let words = in_words(&examination);
+        output::print(&format!("{words}\n{}", calibration::in_words(&calibration)))?;
     }
     verdict?;
     Ok(ExitCode::SUCCESS)

@@ -1,0 +1,342 @@
+//! What a touch costs on one machine, and how much less of it huge pages leave.
+//!
+//! A touch is the first use of a page that the TLB does not hold. What it costs is a smooth function of the machine, of the
+//! size of the working set (it decides where the page table entries are found), of how far touches wait for each other (a
+//! processor does several page walks at once if it can) and of how far neighbouring pages are touched together (eight
+//! entries share a cache line). `mega-linux` measures it at points; this interpolates between them.
+
+use serde::{Deserialize, Serialize};
+
+use super::Estimate;
+
+/// Page table entries in a cache line: pages whose entries come with one another.
+pub const PAGES_PER_LINE: f64 = 8.0;
+/// How far memory sizes may differ, as a share, before a calibration counts as another machine's: kernels reserve a little
+/// more or less at each boot.
+const SAME_MEMORY: f64 = 0.125;
+
+/// What a calibration is valid for. On a machine that differs in any of it, touches may cost something else.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Validity {
+    /// The processor's model, as `/proc/cpuinfo` names it.
+    pub processor: String,
+    /// The kernel's release, as `uname -r`.
+    pub kernel: String,
+    /// What virtualizes the machine; `None` on bare metal.
+    pub hypervisor: Option<String>,
+    /// Memory of the machine, in bytes.
+    pub memory: u64,
+}
+
+impl Validity {
+    /// What differs between the machine that this was measured on and `now`, in words; `None` where it is the same one.
+    #[must_use]
+    pub fn differs_from(&self, now: &Validity) -> Option<&'static str> {
+        let (here, there) = (now.memory as f64, self.memory as f64);
+        if self.processor != now.processor {
+            Some("it is of another processor")
+        } else if self.kernel != now.kernel {
+            Some("it is of another kernel")
+        } else if self.hypervisor != now.hypervisor {
+            Some("it is of another hypervisor")
+        } else if (here - there).abs() > SAME_MEMORY * there {
+            Some("it is of a machine with another size of memory")
+        } else {
+            None
+        }
+    }
+}
+
+/// How a program touches pages, as the calibration does it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Touching {
+    /// Each touch waits for the one before: a whole page walk each.
+    Serial,
+    /// Two such chains at once.
+    TwoChains,
+    /// Four such chains at once.
+    FourChains,
+    /// No touch waits for another: as many walks at once as the processor does.
+    Overlapped,
+    /// No touch waits for another, but much arithmetic lies between two.
+    Worked,
+    /// 1 KiB read at each touch; no touch waits for another.
+    Rows,
+    /// Eight neighbouring pages after each other, then eight elsewhere; no touch waits for another.
+    Neighbours,
+    /// All lines of all pages, in order.
+    Stream,
+}
+
+impl Touching {
+    /// Every way.
+    pub const ALL: [Touching; 8] = [
+        Touching::Serial,
+        Touching::TwoChains,
+        Touching::FourChains,
+        Touching::Overlapped,
+        Touching::Worked,
+        Touching::Rows,
+        Touching::Neighbours,
+        Touching::Stream,
+    ];
+
+    /// What it is called, in JSON too.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Touching::Serial => "serial",
+            Touching::TwoChains => "two-chains",
+            Touching::FourChains => "four-chains",
+            Touching::Overlapped => "overlapped",
+            Touching::Worked => "worked",
+            Touching::Rows => "rows",
+            Touching::Neighbours => "neighbours",
+            Touching::Stream => "stream",
+        }
+    }
+
+    /// Whether all entries of a cache line are used at once.
+    #[must_use]
+    pub const fn uses_whole_lines(self) -> bool {
+        matches!(self, Touching::Neighbours | Touching::Stream)
+    }
+}
+
+/// What a touch of one kind cost over one working set.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Point {
+    /// Bytes touched all over.
+    pub working_set: u64,
+    /// How.
+    pub touching: Touching,
+    /// Nanoseconds a touch took on the smaller pages, all that goes with it included.
+    pub ns: f64,
+    /// Nanoseconds less that it took on the larger ones. Its low end may be below 0 where nothing is saved.
+    pub saved: Estimate,
+}
+
+/// What touches cost on one machine.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Calibration {
+    /// What it is valid for.
+    pub valid_for: Validity,
+    /// When it was made, in seconds since 1970.
+    pub made: u64,
+    /// Base pages against huge pages.
+    pub points: Vec<Point>,
+    /// The same with base pages whose frames are scattered over memory; `None` where that was not measured.
+    pub scattered: Option<Vec<Point>>,
+    /// Huge pages against giant pages; `None` where there are no giant pages.
+    pub giant: Option<Vec<Point>>,
+    /// CPU seconds that it takes to make one region huge.
+    pub promotion: Estimate,
+}
+
+impl Calibration {
+    /// Nanoseconds that a huge page saves at each touch of a base page.
+    ///
+    /// `working_set`: bytes that the program touches all over. `ns_per_touch`: its CPU time for each touch; it tells how far
+    /// touches wait for each other. `pages_per_line`: pages touched of each cache line of eight entries in which one is, 1
+    /// to 8.
+    #[must_use]
+    pub fn saved_ns(&self, working_set: u64, ns_per_touch: f64, pages_per_line: f64) -> Estimate {
+        saved_ns(&self.points, working_set, ns_per_touch, pages_per_line)
+    }
+
+    /// The same for a giant page in place of huge ones; `None` where there are no giant pages.
+    #[must_use]
+    pub fn saved_by_giant_ns(
+        &self,
+        working_set: u64,
+        ns_per_touch: f64,
+        pages_per_line: f64,
+    ) -> Option<Estimate> {
+        let points = self.giant.as_deref()?;
+        Some(saved_ns(points, working_set, ns_per_touch, pages_per_line))
+    }
+
+    /// The working sets measured, in ascending order.
+    #[must_use]
+    pub fn working_sets(&self) -> Vec<u64> {
+        sizes(&self.points)
+    }
+
+    /// Why this cannot be what a calibration measured; `None` where it can. A file that someone damaged may hold anything.
+    #[must_use]
+    pub fn nonsense(&self) -> Option<&'static str> {
+        let all = [
+            Some(&self.points),
+            self.scattered.as_ref(),
+            self.giant.as_ref(),
+        ];
+        let mut points = all.into_iter().flatten().flatten();
+        if self.points.is_empty() {
+            Some("it holds no point")
+        } else if !points.all(Point::is_sound) {
+            Some("a point is no measurement")
+        } else if !is_ordered(&self.promotion) || self.promotion.low < 0.0 {
+            Some("the cost of a promotion is no measurement")
+        } else {
+            None
+        }
+    }
+}
+
+impl Point {
+    /// A touch took some time, and what was saved of it is less than that.
+    fn is_sound(&self) -> bool {
+        self.working_set > 0
+            && self.ns.is_finite()
+            && self.ns > 0.0
+            && is_ordered(&self.saved)
+            && self.saved.value < self.ns
+    }
+}
+
+fn is_ordered(estimate: &Estimate) -> bool {
+    let all = [estimate.low, estimate.value, estimate.high];
+    all.iter().all(|number| number.is_finite()) && all.is_sorted()
+}
+
+fn sizes(points: &[Point]) -> Vec<u64> {
+    let mut sizes: Vec<u64> = points.iter().map(|point| point.working_set).collect();
+    sizes.sort_unstable();
+    sizes.dedup();
+    sizes
+}
+
+/// Of each cache line's touches one fetches the line, and the others find it at hand.
+fn saved_ns(
+    points: &[Point],
+    working_set: u64,
+    ns_per_touch: f64,
+    pages_per_line: f64,
+) -> Estimate {
+    let alone = at_size(points, false, working_set, ns_per_touch);
+    let together = at_size(points, true, working_set, ns_per_touch);
+    let line = 1.0 / PAGES_PER_LINE;
+    let first = 1.0 / pages_per_line.clamp(1.0, PAGES_PER_LINE);
+    let saved = between(together, alone, (first - line) / (1.0 - line));
+    Estimate {
+        value: saved.value.max(0.0),
+        low: saved.low.max(0.0),
+        high: saved.high.max(0.0),
+    }
+}
+
+/// Interpolated by the logarithm of the working set; beyond the largest one, as there.
+fn at_size(points: &[Point], lines: bool, working_set: u64, ns_per_touch: f64) -> Estimate {
+    let kind: Vec<Point> = points
+        .iter()
+        .filter(|point| point.touching.uses_whole_lines() == lines)
+        .copied()
+        .collect();
+    let sizes = sizes(&kind);
+    let at = |size: u64| at_pace(&kind, size, ns_per_touch);
+    let above = sizes.partition_point(|&size| size < working_set);
+    match (
+        above.checked_sub(1).map(|below| sizes[below]),
+        sizes.get(above),
+    ) {
+        (None, None) => ZERO,
+        (None, Some(&only)) | (Some(only), None) => at(only),
+        (Some(below), Some(&above)) => {
+            let span = (above as f64 / below as f64).log2();
+            let part = (working_set as f64 / below as f64).log2() / span;
+            between(at(below), at(above), part)
+        }
+    }
+}
+
+/// Interpolated by the time that a touch takes: the share of the time that is saved, as a faster program is one that waits
+/// less for anything else. One faster than the fastest saves the same share.
+fn at_pace(points: &[Point], size: u64, ns_per_touch: f64) -> Estimate {
+    let of_size: Vec<Point> = points
+        .iter()
+        .filter(|point| point.working_set == size)
+        .copied()
+        .collect();
+    let knots = knots(&of_size);
+    let slower = knots.partition_point(|knot| knot.ns < ns_per_touch);
+    let faster = slower.checked_sub(1).map(|faster| knots[faster]);
+    let share = match (faster, knots.get(slower)) {
+        (None, None) => return ZERO,
+        (None, Some(fastest)) => fastest.share,
+        (Some(slowest), None) => return slowest.share.scaled(slowest.ns),
+        (Some(faster), Some(slower)) => {
+            let part = (ns_per_touch / faster.ns).ln() / (slower.ns / faster.ns).ln();
+            between(faster.share, slower.share, part)
+        }
+    };
+    share.scaled(ns_per_touch.max(0.0))
+}
+
+/// The share of the time that is saved at one pace.
+#[derive(Clone, Copy)]
+struct Knot {
+    ns: f64,
+    share: Estimate,
+}
+
+/// The curve over paces, in ascending order.
+///
+/// Its last knot is a program that does something else in half of its time: from there on each touch is one by itself. How
+/// far the processor does that other work during the walk depends on what it is. So the truth lies anywhere between a
+/// chain, which waits for the whole walk, and arithmetic or rows, during which the next walk begins.
+fn knots(points: &[Point]) -> Vec<Knot> {
+    let (apart, along): (Vec<Point>, Vec<Point>) = points
+        .iter()
+        .partition(|point| matches!(point.touching, Touching::Worked | Touching::Rows));
+    let knot = |point: &Point| Knot {
+        ns: point.ns,
+        share: point.saved.scaled(1.0 / point.ns),
+    };
+    let mut knots: Vec<Knot> = along.iter().map(knot).collect();
+    let chain = along
+        .iter()
+        .find(|point| point.touching == Touching::Serial);
+    if let (Some(chain), false) = (chain, apart.is_empty()) {
+        let saved: Vec<Estimate> = std::iter::once(chain)
+            .chain(&apart)
+            .map(|point| point.saved)
+            .collect();
+        let ns = 2.0 * chain.ns;
+        knots.push(Knot {
+            ns,
+            share: anywhere_between(&saved).scaled(1.0 / ns),
+        });
+    }
+    knots.sort_by(|one, other| one.ns.total_cmp(&other.ns));
+    knots
+}
+
+/// The mean of some estimates, in an interval that holds all of theirs. There is at least one.
+fn anywhere_between(estimates: &[Estimate]) -> Estimate {
+    let sum: f64 = estimates.iter().map(|estimate| estimate.value).sum();
+    let low = estimates.iter().map(|estimate| estimate.low);
+    let high = estimates.iter().map(|estimate| estimate.high);
+    Estimate::within(
+        sum / estimates.len() as f64,
+        low.fold(f64::INFINITY, f64::min),
+        high.fold(f64::NEG_INFINITY, f64::max),
+    )
+}
+
+const ZERO: Estimate = Estimate::exact(0.0);
+
+/// `from` at part 0, `to` at part 1.
+fn between(from: Estimate, to: Estimate, part: f64) -> Estimate {
+    let part = if part.is_finite() {
+        part.clamp(0.0, 1.0)
+    } else {
+        0.0
+    };
+    let mix = |from: f64, to: f64| from + (to - from) * part;
+    Estimate {
+        value: mix(from.value, to.value),
+        low: mix(from.low, to.low),
+        high: mix(from.high, to.high),
+    }
+}

@@ -1,0 +1,17 @@
+//! What larger pages would gain a process: how often it touches pages, what a touch costs on this machine, and how sure
+//! both are.
+
+pub mod calibration;
+pub mod estimate;
+pub mod look;
+pub mod prediction;
+mod rounds;
+pub mod sampling;
+pub mod touches;
+
+pub use calibration::{Calibration, Point, Touching, Validity};
+pub use estimate::Estimate;
+pub use look::{Look, Reading};
+pub use prediction::{CurvePoint, MappingWorth, Worth, predict};
+pub use sampling::{Batch, Sampling};
+pub use touches::{HugeTouches, MappingTouches, RegionTouches, Touches};

@@ -1,0 +1,245 @@
+//! What huge pages would gain a process: its touches, each at what this machine saves on it.
+
+use std::ops::Range;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Calibration, Estimate, RegionTouches, Touches};
+use crate::page::HUGE_PAGE_SIZE;
+
+/// The share of the gain that [`Worth::most`] is about.
+pub const MOST: f64 = 0.9;
+/// No program saves more of its time than this: it would be a hundred times as fast, and only a fault of the measurement
+/// says so.
+const MOST_SAVED: f64 = 0.99;
+
+/// What huge pages would gain a process.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Worth {
+    /// Touches of base pages a second of its CPU time.
+    pub touches_per_second: Estimate,
+    /// CPUs that it used meanwhile; 1.0 is one whole CPU.
+    pub cpu_share: f64,
+    /// Bytes of base pages that it keeps touching.
+    pub working_set: u64,
+    /// Touched entries in each touched cache line of eight page table entries, 1 to 8.
+    pub pages_per_line: f64,
+    /// Nanoseconds that a huge page saves at each touch.
+    pub saved_ns: Estimate,
+    /// The share of its CPU time that huge pages would save, 0 to 1.
+    pub saved_share: Estimate,
+    /// How many times as fast it would run where it waits for nothing but its CPU; 1 is as fast as now.
+    pub speed_up: Estimate,
+    /// Bytes in its regions that base pages map: what can be made huge.
+    pub promotable: u64,
+    /// Bytes of those that give [`MOST`] of the gain.
+    pub most: u64,
+    /// CPU seconds that it takes to make all of them huge.
+    pub cost_cpu_seconds: f64,
+    /// Seconds until its savings exceed that; `None` where it may gain nothing.
+    pub payback_seconds: Option<f64>,
+    /// Which share of the gain the regions give that are touched most: from nothing to all, in ascending order.
+    pub curve: Vec<CurvePoint>,
+    /// Its mappings, in address order.
+    pub mappings: Vec<MappingWorth>,
+    /// The share of its CPU time that giant pages would save on what huge pages map now; `None` where there are no giant
+    /// pages, or no huge ones.
+    pub saved_by_giant_share: Option<Estimate>,
+}
+
+/// One point of the curve of what is promoted against what that gains.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CurvePoint {
+    /// The share of [`Worth::promotable`] that is made huge, 0 to 1, the regions touched most first.
+    pub promoted: f64,
+    /// The share of the gain that this gives, 0 to 1.
+    pub gain: f64,
+}
+
+/// What huge pages would gain in one mapping.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct MappingWorth {
+    /// Its addresses.
+    pub range: Range<u64>,
+    /// The file's path, or the kernel's name in brackets, or nothing.
+    pub name: String,
+    /// Bytes resident in whole eligible regions.
+    pub resident: u64,
+    /// Of those, bytes that huge or giant pages map.
+    pub huge: u64,
+    /// The share of the process's CPU time that huge pages would save here, 0 to 1.
+    pub saved_share: f64,
+}
+
+impl Worth {
+    /// Whether huge pages would gain anything for sure: the interval of the saving holds no zero.
+    #[must_use]
+    pub fn gains(&self) -> bool {
+        self.saved_share.low > 0.0
+    }
+
+    /// The same, where the processor counted which share of its cycles the process spends in page walks: huge pages save
+    /// no more than that.
+    #[must_use]
+    pub fn with_page_walks(mut self, share: Estimate) -> Self {
+        let at_most = |saved: f64, walks: f64| saved.min(walks.clamp(0.0, MOST_SAVED));
+        let saved = self.saved_share;
+        let bounded = Estimate {
+            value: at_most(saved.value, share.value),
+            low: at_most(saved.low, share.low),
+            high: at_most(saved.high, share.high),
+        };
+        let factor = if saved.value > 0.0 {
+            bounded.value / saved.value
+        } else {
+            1.0
+        };
+        self.saved_ns = self.saved_ns.scaled(factor);
+        for mapping in &mut self.mappings {
+            mapping.saved_share *= factor;
+        }
+        self.set_saved_share(bounded);
+        self
+    }
+
+    /// Sets the saving and what follows from it.
+    fn set_saved_share(&mut self, saved: Estimate) {
+        self.saved_share = saved;
+        self.speed_up = Estimate {
+            value: speed_up(saved.value),
+            low: speed_up(saved.low),
+            high: speed_up(saved.high),
+        };
+        let saved_a_second = saved.value * self.cpu_share;
+        self.payback_seconds =
+            (self.gains() && saved_a_second > 0.0).then(|| self.cost_cpu_seconds / saved_a_second);
+    }
+}
+
+/// Predicts what huge pages would gain a process that touches pages so, on the machine of that calibration.
+#[must_use]
+pub fn predict(touches: &Touches, calibration: &Calibration) -> Worth {
+    let rate = touches.per_cpu_second;
+    let saved_ns = |per_second: f64| {
+        let ns_per_touch = 1e9 / per_second;
+        calibration.saved_ns(touches.working_set, ns_per_touch, touches.pages_per_line)
+    };
+    let share = saved_share(rate, saved_ns);
+    let regions: f64 = touches.regions.iter().map(|region| region.weight).sum();
+    let curve = curve(&touches.regions);
+    let most = promoted_for(&curve, MOST) * regions;
+    let ns = saved_ns(rate.value);
+    let mut worth = Worth {
+        touches_per_second: rate,
+        cpu_share: touches.cpu_share,
+        working_set: touches.working_set,
+        pages_per_line: touches.pages_per_line,
+        saved_ns: ns,
+        saved_share: share,
+        speed_up: Estimate::exact(1.0),
+        promotable: bytes(regions),
+        most: bytes(most),
+        cost_cpu_seconds: regions * calibration.promotion.value,
+        payback_seconds: None,
+        curve,
+        mappings: mappings(touches, ns.value, share.value),
+        saved_by_giant_share: saved_by_giant_share(touches, calibration),
+    };
+    worth.set_saved_share(share);
+    worth
+}
+
+/// The share of each second that is saved at so many touches in it. The errors of the rate and of the nanoseconds have
+/// nothing to do with each other.
+fn saved_share(rate: Estimate, saved_ns: impl Fn(f64) -> Estimate) -> Estimate {
+    if rate.value <= 0.0 {
+        return Estimate::exact(0.0);
+    }
+    let share = |per_second: f64, ns: f64| {
+        if per_second <= 0.0 {
+            return 0.0;
+        }
+        (per_second * ns * 1e-9).clamp(0.0, MOST_SAVED)
+    };
+    let at = saved_ns(rate.value);
+    let value = share(rate.value, at.value);
+    let by_rate = [rate.low, rate.high].map(|rate| share(rate, saved_ns(rate.max(1.0)).value));
+    let by_cost = [at.low, at.high].map(|ns| share(rate.value, ns));
+    let below = f64::hypot(
+        value - by_rate[0].min(by_rate[1]).min(value),
+        value - by_cost[0],
+    );
+    let above = f64::hypot(
+        by_rate[0].max(by_rate[1]).max(value) - value,
+        by_cost[1] - value,
+    );
+    Estimate {
+        value,
+        low: (value - below).max(0.0),
+        high: (value + above).min(MOST_SAVED),
+    }
+}
+
+fn saved_by_giant_share(touches: &Touches, calibration: &Calibration) -> Option<Estimate> {
+    let huge = touches.huge?;
+    calibration.giant.as_ref()?;
+    // Neighbouring huge pages lie 16 MiB apart in a line: no sample tells, so none are taken to be touched together.
+    Some(saved_share(huge.per_cpu_second, |per_second| {
+        calibration
+            .saved_by_giant_ns(huge.working_set, 1e9 / per_second, 1.0)
+            .unwrap_or_default()
+    }))
+}
+
+fn speed_up(saved: f64) -> f64 {
+    1.0 / (1.0 - saved.min(MOST_SAVED))
+}
+
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // a number of regions, not negative
+fn bytes(regions: f64) -> u64 {
+    (regions * HUGE_PAGE_SIZE as f64).round() as u64
+}
+
+fn mappings(touches: &Touches, saved_ns: f64, at_most: f64) -> Vec<MappingWorth> {
+    let of = |mapping: &super::MappingTouches| MappingWorth {
+        range: mapping.range.clone(),
+        name: mapping.name.clone(),
+        resident: mapping.resident,
+        huge: mapping.huge,
+        saved_share: (mapping.per_cpu_second * saved_ns * 1e-9).clamp(0.0, at_most),
+    };
+    touches.mappings.iter().map(of).collect()
+}
+
+/// The regions touched most come first; each stands for as many as its weight says.
+fn curve(regions: &[RegionTouches]) -> Vec<CurvePoint> {
+    let mut sorted: Vec<&RegionTouches> = regions.iter().collect();
+    sorted.sort_by(|one, other| other.per_cpu_second.total_cmp(&one.per_cpu_second));
+    let gain_of = |region: &RegionTouches| region.per_cpu_second.max(0.0) * region.weight;
+    let all: f64 = regions.iter().map(|region| region.weight).sum();
+    let whole: f64 = regions.iter().map(gain_of).sum();
+    let mut curve = vec![CurvePoint {
+        promoted: 0.0,
+        gain: 0.0,
+    }];
+    if all <= 0.0 || whole <= 0.0 {
+        return curve;
+    }
+    let (mut promoted, mut gain) = (0.0, 0.0);
+    for region in sorted {
+        promoted += region.weight;
+        gain += gain_of(region);
+        curve.push(CurvePoint {
+            promoted: (promoted / all).min(1.0),
+            gain: (gain / whole).min(1.0),
+        });
+    }
+    curve
+}
+
+/// The smallest share promoted that gives this share of the gain; 0 where nothing gains.
+#[must_use]
+pub fn promoted_for(curve: &[CurvePoint], gain: f64) -> f64 {
+    let point = curve.iter().find(|point| point.gain >= gain);
+    point.map_or(0.0, |point| point.promoted)
+}

@@ -1,0 +1,422 @@
+//! Which units of a process's memory the touch meter looks at, for how long, and what all looks together tell.
+//!
+//! The units lie in address order and are cut into strata of equal size. Every round looks at some units of each stratum,
+//! chosen at random, more where more is touched, so that each round by itself tells the rate of the whole process. From how
+//! far the rounds lie apart follows how sure their mean is. The first rounds only teach how long to wait, and where to look
+//! more often.
+//!
+//! The wait of a stratum is so long that a part of its pages is touched: shorter where many are, longer where few are.
+
+use std::ops::Range;
+use std::time::Duration;
+
+use super::Estimate;
+use super::look::Look;
+use super::rounds::{self, Round};
+
+/// Strata at most. Each is looked at in each round.
+const STRATA: usize = 16;
+/// Looks in a round beyond one for each stratum.
+const MORE_LOOKS: usize = 16;
+/// Rounds that only teach.
+const LESSONS: usize = 2;
+/// The share of a unit's entries that should be touched at the end of a look.
+const TOUCHED: f64 = 0.1;
+/// The wait of the first round.
+const FIRST_WAIT: f64 = 0.5e-3;
+/// The shortest wait, in seconds: clearing and reading take as long.
+const SHORTEST_WAIT: f64 = 0.05e-3;
+/// The longest wait, in seconds.
+const LONGEST_WAIT: f64 = 20e-3;
+/// A wait becomes at most this many times as long, or as short, from one round to the next.
+const STEP: f64 = 8.0;
+/// About how long it takes to clear one unit, in seconds. Clearing a batch takes as long as its wait at most, so that not
+/// many pages are touched before the first reading.
+const UNIT_COST: f64 = 0.06e-3;
+/// Units in one batch at most.
+const LARGEST_BATCH: usize = 16;
+/// Of all units, one in so many may be in one batch, or one alone. A page that was cleared costs its program some 150 ns at
+/// the next touch: the entry lies in the meter's cache, and the processor sets its bit. A program that makes a touch in 20 ns
+/// would do visibly less while many of its pages are cleared.
+const UNITS_FOR_ONE_IN_BATCH: usize = 512;
+
+/// Units to clear one after the other, and then to read together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Batch {
+    /// Indices of the units.
+    pub units: Vec<usize>,
+    /// How long to wait between clearing and the last reading.
+    pub wait: Duration,
+}
+
+/// The sampling of one kind of pages of one process.
+#[derive(Clone, Debug)]
+pub struct Sampling {
+    strata: Vec<Stratum>,
+    units: Vec<UnitSum>,
+    random: SplitMix,
+    /// What each round told of the whole: touches, and CPU time, each in a second.
+    rounds: Vec<Round>,
+    lessons: usize,
+    totals: Totals,
+}
+
+/// What was seen of one unit.
+#[derive(Clone, Copy, Debug, Default)]
+struct UnitSum {
+    entries: u16,
+    touches: f64,
+    used: f64,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Totals {
+    touches: f64,
+    lines: f64,
+    used: f64,
+}
+
+#[derive(Clone, Debug)]
+struct Stratum {
+    units: Range<usize>,
+    wait: f64,
+    /// Of all looks: the sums of touches, of seconds, of rates and of their squares.
+    looks: u32,
+    touches: f64,
+    seconds: f64,
+    rates: f64,
+    squares: f64,
+    /// Of the looks of this round.
+    round_looks: u32,
+    round_rates: f64,
+    /// CPU time a second.
+    round_shares: f64,
+}
+
+impl Sampling {
+    /// The sampling of units with so many entries each, in address order. `seed` decides what chance would.
+    #[must_use]
+    pub fn new(entries: &[u16], seed: u64) -> Self {
+        let count = STRATA.min(entries.len());
+        let edge = |index: usize| index * entries.len() / count.max(1);
+        let strata = (0..count).map(|index| Stratum::new(edge(index)..edge(index + 1)));
+        let unit = |entries: &u16| UnitSum {
+            entries: *entries,
+            ..UnitSum::default()
+        };
+        Sampling {
+            strata: strata.collect(),
+            units: entries.iter().map(unit).collect(),
+            random: SplitMix(seed),
+            rounds: Vec::new(),
+            lessons: LESSONS,
+            totals: Totals::default(),
+        }
+    }
+
+    /// The looks of the next round, in the order in which to do them.
+    pub fn next_round(&mut self) -> Vec<Batch> {
+        let mut chosen: Vec<(f64, usize)> = Vec::new();
+        for index in 0..self.strata.len() {
+            let looks = 1 + self.more_looks(index);
+            let Stratum { units, wait, .. } = &self.strata[index];
+            let (units, wait) = (units.clone(), *wait);
+            chosen.extend(self.random.choose(units, looks).map(|unit| (wait, unit)));
+        }
+        self.random.shuffle(&mut chosen);
+        chosen.sort_by(|left, right| left.0.total_cmp(&right.0));
+        let mut batches = Vec::new();
+        let mut rest = chosen.as_slice();
+        while let Some((wait, _)) = rest.first() {
+            let (batch, later) = rest.split_at(batch_size(rest, self.units.len()));
+            batches.push(Batch {
+                units: batch.iter().map(|(_, unit)| *unit).collect(),
+                wait: Duration::from_secs_f64(*wait),
+            });
+            rest = later;
+        }
+        self.random.shuffle(&mut batches);
+        batches
+    }
+
+    /// Adds what a look at a unit told.
+    pub fn record(&mut self, unit: usize, look: &Look) {
+        let Some(told) = look.told() else {
+            return;
+        };
+        let Some(stratum) = self
+            .strata
+            .iter_mut()
+            .find(|stratum| stratum.units.contains(&unit))
+        else {
+            return;
+        };
+        let rate = told.touches / told.seconds;
+        stratum.looks += 1;
+        stratum.touches += told.touches;
+        stratum.seconds += told.seconds;
+        stratum.rates += rate;
+        stratum.squares += rate * rate;
+        stratum.round_looks += 1;
+        stratum.round_rates += rate;
+        stratum.round_shares += told.used / told.seconds;
+        self.units[unit].touches += told.touches;
+        self.units[unit].used += told.used;
+        self.totals.touches += told.touches;
+        self.totals.lines += told.lines;
+        self.totals.used += told.used;
+    }
+
+    /// Ends a round: all its looks are recorded. Learns from it how long to wait, and counts it unless it was a lesson.
+    pub fn end_round(&mut self) {
+        if self.lessons == 0 {
+            self.rounds.push(self.round());
+        }
+        self.lessons = self.lessons.saturating_sub(1);
+        for stratum in &mut self.strata {
+            stratum.learn(&self.units);
+        }
+    }
+
+    /// What this round told of the whole. The process ran now and then while it lasted; what it used while it touched
+    /// most counts most.
+    #[allow(clippy::cast_precision_loss, reason = "at most STRATA")]
+    fn round(&self) -> Round {
+        let all: f64 = self.strata.iter().map(Stratum::rate).sum();
+        let (mut done, mut time, mut weights) = (0.0, 0.0, 0.0);
+        for stratum in &self.strata {
+            done += stratum.round_rate() * stratum.count();
+            if stratum.round_looks > 0 {
+                let weight = match all > 0.0 {
+                    true => stratum.rate() / all,
+                    false => 1.0 / self.strata.len() as f64,
+                };
+                time += weight * stratum.round_shares / f64::from(stratum.round_looks);
+                weights += weight;
+            }
+        }
+        Round {
+            done,
+            time: if weights > 0.0 { time / weights } else { 0.0 },
+        }
+    }
+
+    /// Touches of all units together in a second of CPU time, or of time where looks did not know CPU time. `None` before
+    /// there were enough rounds in which the process ran.
+    #[must_use]
+    #[allow(clippy::cast_precision_loss, reason = "units are counted in thousands")]
+    pub fn rate(&self) -> Option<Estimate> {
+        if self.units.is_empty() {
+            return Some(Estimate::exact(0.0));
+        }
+        let mean = rounds::ratio(&self.rounds)?;
+        // Three touches may hide where none was seen (the rule of three).
+        let hidden = 3.0 * self.units.len() as f64 / self.totals.used.max(f64::MIN_POSITIVE);
+        Some(Estimate::within(
+            mean.value,
+            mean.low,
+            mean.high.max(hidden),
+        ))
+    }
+
+    /// Touched entries in each touched cache line of eight, 1 to 8; 1 where none was touched or lines are not counted.
+    #[must_use]
+    pub fn pages_per_line(&self) -> f64 {
+        if self.totals.lines <= 0.0 {
+            return 1.0;
+        }
+        (self.totals.touches / self.totals.lines).clamp(1.0, 8.0)
+    }
+
+    /// Entries that are touched again and again: as many, all touched equally often, would be touched as unevenly as these
+    /// are from stratum to stratum.
+    #[must_use]
+    pub fn working_set(&self) -> f64 {
+        let mut rates = 0.0;
+        let mut squares = 0.0;
+        for stratum in &self.strata {
+            let entries: f64 = self.units[stratum.units.clone()]
+                .iter()
+                .map(|unit| f64::from(unit.entries))
+                .sum();
+            let rate = stratum.rate() / entries.max(1.0);
+            rates += rate * entries;
+            squares += rate * rate * entries;
+        }
+        if squares <= 0.0 {
+            0.0
+        } else {
+            rates * rates / squares
+        }
+    }
+
+    /// The units looked at while the process ran, each with its touches in the unit of time of [`Sampling::rate`] and how
+    /// many units it stands for.
+    #[must_use]
+    pub fn units(&self) -> Vec<(usize, f64, f64)> {
+        let mut units = Vec::new();
+        for stratum in &self.strata {
+            let seen = || {
+                stratum
+                    .units
+                    .clone()
+                    .filter(|unit| self.units[*unit].used > 0.0)
+            };
+            #[allow(clippy::cast_precision_loss, reason = "units are counted in thousands")]
+            let weight = stratum.count() / seen().count().max(1) as f64;
+            units.extend(seen().map(|unit| {
+                let sum = &self.units[unit];
+                (unit, sum.touches / sum.used, weight)
+            }));
+        }
+        units
+    }
+
+    /// Looks at a stratum beyond one: more where it scatters more.
+    #[allow(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        clippy::cast_precision_loss,
+        reason = "between 0 and MORE_LOOKS"
+    )]
+    fn more_looks(&self, index: usize) -> usize {
+        let all: f64 = self.strata.iter().map(Stratum::scatter).sum();
+        let share = match all > 0.0 {
+            true => self.strata[index].scatter() / all,
+            false => 1.0 / self.strata.len() as f64,
+        };
+        (share * MORE_LOOKS as f64).round() as usize
+    }
+}
+
+impl Stratum {
+    fn new(units: Range<usize>) -> Self {
+        Stratum {
+            units,
+            wait: FIRST_WAIT,
+            looks: 0,
+            touches: 0.0,
+            seconds: 0.0,
+            rates: 0.0,
+            squares: 0.0,
+            round_looks: 0,
+            round_rates: 0.0,
+            round_shares: 0.0,
+        }
+    }
+
+    #[allow(clippy::cast_precision_loss, reason = "units are counted in thousands")]
+    fn count(&self) -> f64 {
+        self.units.len() as f64
+    }
+
+    /// Touches a second of all its units.
+    fn rate(&self) -> f64 {
+        self.mean() * self.count()
+    }
+
+    /// Touches a second of one unit, in the mean of all looks.
+    fn mean(&self) -> f64 {
+        self.rates / f64::from(self.looks.max(1))
+    }
+
+    /// How much looks at it may add to what is not known of the whole.
+    fn scatter(&self) -> f64 {
+        (self.squares / f64::from(self.looks.max(1))).sqrt() * self.count()
+    }
+
+    /// Touches a second of one unit, as this round alone tells; as all looks tell where this round had none.
+    fn round_rate(&self) -> f64 {
+        match self.round_looks {
+            0 => self.mean(),
+            looks => self.round_rates / f64::from(looks),
+        }
+    }
+
+    /// Takes the wait nearer to what leaves the wanted share of entries touched, and begins a new round.
+    fn learn(&mut self, units: &[UnitSum]) {
+        self.round_looks = 0;
+        self.round_rates = 0.0;
+        self.round_shares = 0.0;
+        if self.seconds <= 0.0 {
+            return;
+        }
+        let entries: f64 = units[self.units.clone()]
+            .iter()
+            .map(|unit| f64::from(unit.entries))
+            .sum();
+        let wanted = TOUCHED * entries / self.count().max(1.0);
+        // Half a touch more, so that none at all does not mean for ever.
+        let rate = (self.touches + 0.5) / self.seconds;
+        self.wait = (wanted / rate)
+            .clamp(self.wait / STEP, self.wait * STEP)
+            .clamp(SHORTEST_WAIT, LONGEST_WAIT);
+    }
+}
+
+/// How many of the first of `chosen`, which are in order of their waits, make one batch, of a process with so many units; at
+/// least one.
+#[allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a small count"
+)]
+fn batch_size(chosen: &[(f64, usize)], units: usize) -> usize {
+    let wait = chosen.first().map_or(0.0, |(wait, _)| *wait);
+    let most = ((wait / UNIT_COST) as usize).min(units / UNITS_FOR_ONE_IN_BATCH);
+    let alike = chosen
+        .iter()
+        .take_while(|(other, _)| *other <= wait * 1.5)
+        .count();
+    let mut distinct = Vec::new();
+    chosen
+        .iter()
+        .take(alike.min(most.clamp(1, LARGEST_BATCH)))
+        // The same unit a second time waits for another batch.
+        .take_while(|(_, unit)| {
+            let is_new = !distinct.contains(unit);
+            distinct.push(*unit);
+            is_new
+        })
+        .count()
+        .max(1)
+}
+
+/// What stands for chance: Steele, Lea and Flood's splitmix64.
+#[derive(Clone, Debug)]
+struct SplitMix(u64);
+
+impl SplitMix {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    /// A number below `end`, which is not 0.
+    #[allow(clippy::cast_possible_truncation, reason = "below a usize")]
+    fn below(&mut self, end: usize) -> usize {
+        ((u128::from(self.next()) * end as u128) >> 64) as usize
+    }
+
+    /// So many of `units`, none a second time before each was chosen once.
+    fn choose(&mut self, units: Range<usize>, count: usize) -> impl Iterator<Item = usize> {
+        let length = units.len();
+        let mut all: Vec<usize> = units.collect();
+        // As far as needed: the first `count` are in random order.
+        for index in 0..count.min(length.saturating_sub(1)) {
+            let other = index + self.below(length - index);
+            all.swap(index, other);
+        }
+        (0..count).filter_map(move |index| all.get(index % length.max(1)).copied())
+    }
+
+    fn shuffle<T>(&mut self, items: &mut [T]) {
+        for index in (1..items.len()).rev() {
+            let other = self.below(index + 1);
+            items.swap(index, other);
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! What the touch meter found out about one process.
+//!
+//! A touch is the first access of a visit to a page: a program that reads a row of 1 KiB touches one page, one that reads
+//! all of memory in order touches each page once a pass. So touches are what can miss in the TLB. All rates are per second of
+//! the process's CPU time, all its threads together: a program on two CPUs for a second uses two.
+
+use std::ops::Range;
+
+use serde::{Deserialize, Serialize};
+
+use crate::page::Region;
+
+use super::Estimate;
+
+/// How often a process touches pages.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Touches {
+    /// Touches of memory that base pages map.
+    pub per_cpu_second: Estimate,
+    /// CPUs that it used while it was measured, 0 or more; 1.0 is one whole CPU.
+    pub cpu_share: f64,
+    /// Bytes of base pages that it keeps touching, estimated: pages touched less often than once in some milliseconds do
+    /// not count where others are touched far more often.
+    pub working_set: u64,
+    /// Touched entries in each touched cache line of eight page table entries, 1 to 8: 1 where touches are scattered, 8 in
+    /// a stream. 1 where nothing was touched.
+    pub pages_per_line: f64,
+    /// The same one level up: touches of huge pages, which giant pages would make cheaper. `None` where none are mapped.
+    pub huge: Option<HugeTouches>,
+    /// Its mappings that have eligible memory resident, in address order.
+    pub mappings: Vec<MappingTouches>,
+    /// The sampled regions that base pages map, in address order, each once.
+    pub regions: Vec<RegionTouches>,
+}
+
+/// How often a process touches huge pages.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct HugeTouches {
+    /// Touches of huge pages a second of CPU time.
+    pub per_cpu_second: Estimate,
+    /// Bytes of huge pages that it keeps touching, estimated.
+    pub working_set: u64,
+}
+
+/// How often a process touches one of its mappings.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct MappingTouches {
+    /// Its addresses.
+    pub range: Range<u64>,
+    /// The file's path, or the kernel's name in brackets, or nothing.
+    pub name: String,
+    /// Bytes resident in whole eligible regions.
+    pub resident: u64,
+    /// Of those, bytes that huge or giant pages map.
+    pub huge: u64,
+    /// Touches a second of CPU time, of what base pages map.
+    pub per_cpu_second: f64,
+}
+
+/// How often a process touches one region that was sampled.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RegionTouches {
+    /// Which.
+    pub region: Region,
+    /// Base pages mapped in it, 1 to 512.
+    pub mapped: u16,
+    /// Touches a second of CPU time.
+    pub per_cpu_second: f64,
+    /// How many of the process's regions it stands for, at least 1.
+    pub weight: f64,
+}

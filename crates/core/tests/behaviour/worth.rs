@@ -1,0 +1,282 @@
+//! What huge pages would gain, on calibrations and touches made by hand.
+
+use mega_core::Region;
+use mega_core::worth::{
+    Calibration, Estimate, HugeTouches, MappingTouches, Point, RegionTouches, Touches, Touching,
+    Validity, predict,
+};
+use proptest::prelude::*;
+
+const MIB: u64 = 1 << 20;
+
+fn validity() -> Validity {
+    Validity {
+        processor: "a processor".to_owned(),
+        kernel: "6.18".to_owned(),
+        hypervisor: None,
+        memory: 8 << 30,
+    }
+}
+
+/// A touch of base pages takes `ns`; huge pages save that share of it, give or take a tenth.
+fn point(working_set: u64, touching: Touching, ns: f64, share: f64) -> Point {
+    let saved = ns * share;
+    Point {
+        working_set,
+        touching,
+        ns,
+        saved: Estimate::within(saved, 0.9 * saved, 1.1 * saved),
+    }
+}
+
+/// A machine whose walks cost more the larger the working set is; `share` is saved of a touch beyond the caches.
+fn calibration(share: f64) -> Calibration {
+    let sizes = [
+        (2, 0.0, 10.0),
+        (32, 0.25, 100.0),
+        (512, 0.5, 200.0),
+        (2048, 1.0, 300.0),
+    ];
+    let ways = [
+        (Touching::Serial, 1.0),
+        (Touching::TwoChains, 0.5),
+        (Touching::FourChains, 0.25),
+        (Touching::Overlapped, 0.1),
+        (Touching::Worked, 1.2),
+        (Touching::Rows, 1.2),
+        (Touching::Neighbours, 0.05),
+    ];
+    let of_size = |(mib, part, ns): (u64, f64, f64)| {
+        let stream = point(mib * MIB, Touching::Stream, ns, 0.02 * part);
+        ways.map(|(touching, pace)| point(mib * MIB, touching, ns * pace, share * part))
+            .into_iter()
+            .chain([stream])
+    };
+    Calibration {
+        valid_for: validity(),
+        made: 0,
+        points: sizes.into_iter().flat_map(of_size).collect(),
+        scattered: None,
+        giant: None,
+        promotion: Estimate::within(0.002, 0.001, 0.003),
+    }
+}
+
+fn touches(per_cpu_second: f64, working_set: u64, rates: &[f64]) -> Touches {
+    let region = |(number, &rate): (usize, &f64)| RegionTouches {
+        region: Region::containing(number as u64 * 2 * MIB),
+        mapped: 512,
+        per_cpu_second: rate,
+        weight: 2.0,
+    };
+    Touches {
+        per_cpu_second: Estimate::within(
+            per_cpu_second,
+            0.95 * per_cpu_second,
+            1.05 * per_cpu_second,
+        ),
+        cpu_share: 1.0,
+        working_set,
+        pages_per_line: 1.0,
+        huge: None,
+        mappings: vec![MappingTouches {
+            range: 0..working_set,
+            name: String::new(),
+            resident: working_set,
+            huge: 0,
+            per_cpu_second,
+        }],
+        regions: rates.iter().enumerate().map(region).collect(),
+    }
+}
+
+fn some_touches() -> impl Strategy<Value = Touches> {
+    let rates = prop::collection::vec(0.0..1e6_f64, 0..50);
+    (0.0..3e8_f64, 0..(64_u64 << 30), 1.0..8.0_f64, rates).prop_map(
+        |(rate, working_set, line, rates)| Touches {
+            pages_per_line: line,
+            ..touches(rate, working_set, &rates)
+        },
+    )
+}
+
+#[test]
+fn a_chase_saves_what_the_calibrations_chain_does() {
+    let worth = predict(&touches(1e9 / 300.0, 2048 * MIB, &[1.0]), &calibration(0.4));
+    assert!((worth.saved_share.value - 0.4).abs() < 1e-9, "{worth:?}");
+    assert!(worth.saved_share.holds(0.4) && worth.saved_share.low > 0.3);
+    assert!((worth.speed_up.value - 1.0 / 0.6).abs() < 1e-9);
+    // Two regions at 2 ms each, of which 0.4 s come back each second.
+    assert_eq!(worth.cost_cpu_seconds, 0.004);
+    assert!((worth.payback_seconds.unwrap() - 0.01).abs() < 1e-9);
+    assert_eq!(worth.promotable, 4 * MIB);
+}
+
+#[test]
+fn what_is_touched_most_comes_first_in_the_curve() {
+    let worth = predict(
+        &touches(1e6, 512 * MIB, &[10.0, 0.0, 90.0, 0.0]),
+        &calibration(0.4),
+    );
+    let curve: Vec<_> = worth
+        .curve
+        .iter()
+        .map(|point| (point.promoted, point.gain))
+        .collect();
+    assert_eq!(
+        curve,
+        [(0.0, 0.0), (0.25, 0.9), (0.5, 1.0), (0.75, 1.0), (1.0, 1.0)]
+    );
+    assert_eq!(worth.most, 4 * MIB);
+    assert_eq!(worth.promotable, 16 * MIB);
+}
+
+#[test]
+fn a_stream_and_a_small_working_set_gain_next_to_nothing() {
+    let mut stream = touches(1e9 / 300.0, 2048 * MIB, &[1.0]);
+    stream.pages_per_line = 8.0;
+    assert!(predict(&stream, &calibration(0.4)).saved_share.value < 0.021);
+    let small = predict(&touches(1e8, 2 * MIB, &[1.0]), &calibration(0.4));
+    assert!(!small.gains() && small.payback_seconds.is_none());
+}
+
+#[test]
+fn counted_page_walks_bound_what_is_said() {
+    let calibration = calibration(0.4);
+    let worth = predict(&touches(1e9 / 300.0, 2048 * MIB, &[1.0]), &calibration);
+    let counted = worth.clone().with_page_walks(Estimate::exact(0.1));
+    assert_eq!(counted.saved_share.value, 0.1);
+    assert!(counted.speed_up.value < worth.speed_up.value);
+    assert!(counted.payback_seconds > worth.payback_seconds);
+    let many = worth.clone().with_page_walks(Estimate::exact(0.9));
+    assert_eq!(many.saved_share, worth.saved_share);
+}
+
+#[test]
+fn giant_pages_are_weighed_where_there_are_some() {
+    let mut touches = touches(0.0, 0, &[]);
+    touches.huge = Some(HugeTouches {
+        per_cpu_second: Estimate::exact(1e6),
+        working_set: 2048 * MIB,
+    });
+    let mut calibration = calibration(0.4);
+    assert_eq!(predict(&touches, &calibration).saved_by_giant_share, None);
+    calibration.giant = Some(calibration.points.clone());
+    assert!(
+        predict(&touches, &calibration)
+            .saved_by_giant_share
+            .unwrap()
+            .value
+            > 0.0
+    );
+}
+
+#[test]
+fn a_calibration_of_another_machine_is_told() {
+    let now = validity();
+    assert_eq!(now.differs_from(&now), None);
+    let other = |change: fn(&mut Validity)| {
+        let mut other = validity();
+        change(&mut other);
+        other.differs_from(&now)
+    };
+    assert_eq!(other(|it| it.memory += it.memory / 100), None);
+    assert!(other(|it| it.memory *= 2).is_some());
+    assert!(other(|it| it.kernel.push('x')).is_some());
+    assert!(other(|it| it.processor.push('x')).is_some());
+    assert!(other(|it| it.hypervisor = Some("x".to_owned())).is_some());
+}
+
+#[test]
+fn nonsense_is_told() {
+    assert_eq!(calibration(0.4).nonsense(), None);
+    let damaged = |damage: fn(&mut Calibration)| {
+        let mut calibration = calibration(0.4);
+        damage(&mut calibration);
+        calibration.nonsense().is_some()
+    };
+    assert!(damaged(|it| it.points.clear()));
+    assert!(damaged(|it| it.points[0].ns = 0.0));
+    assert!(damaged(|it| it.points[0].working_set = 0));
+    assert!(damaged(|it| it.points[0].saved.low = 1e9));
+    assert!(damaged(|it| it.points[0].saved.value = f64::NAN));
+    assert!(damaged(|it| it.promotion = Estimate::exact(-1.0)));
+    assert!(damaged(
+        |it| it.giant = Some(vec![point(0, Touching::Serial, 1.0, 0.5)])
+    ));
+}
+
+proptest! {
+    #[test]
+    fn what_is_said_is_in_bounds(touches in some_touches(), share in 0.0..0.9_f64) {
+        let calibration = calibration(share);
+        let worth = predict(&touches, &calibration);
+        let saved = worth.saved_share;
+        prop_assert!(0.0 <= saved.low && saved.low <= saved.value, "{:?}", saved);
+        prop_assert!(saved.value <= saved.high && saved.high < 1.0, "{:?}", saved);
+        prop_assert!(worth.speed_up.low >= 1.0 && worth.speed_up.high.is_finite());
+        prop_assert!(worth.most <= worth.promotable);
+        prop_assert_eq!(worth.gains(), worth.payback_seconds.is_some());
+        for pair in worth.curve.windows(2) {
+            prop_assert!(pair[0].promoted <= pair[1].promoted && pair[0].gain <= pair[1].gain);
+            // The regions touched most come first.
+            prop_assert!(pair[1].gain >= pair[1].promoted - 1e-9);
+        }
+        for mapping in &worth.mappings {
+            prop_assert!((0.0..=saved.value).contains(&mapping.saved_share));
+        }
+    }
+
+    #[test]
+    fn no_touch_gains_nothing(working_set in 0..(64_u64 << 30)) {
+        let worth = predict(&touches(0.0, working_set, &[0.0, 0.0]), &calibration(0.4));
+        prop_assert_eq!(worth.saved_share, Estimate::exact(0.0));
+        prop_assert!(!worth.gains());
+        prop_assert_eq!(worth.most, 0);
+    }
+
+    #[test]
+    fn more_touches_save_more(rate in 1.0..1e8_f64, more in 1.0..3.0_f64, mib in 1_u64..8192, line in 1.0..8.0_f64) {
+        let calibration = calibration(0.4);
+        let saved = |rate: f64| {
+            let touches = Touches { pages_per_line: line, ..touches(rate, mib * MIB, &[]) };
+            predict(&touches, &calibration).saved_share.value
+        };
+        prop_assert!(saved(rate * more) >= saved(rate) - 1e-9);
+    }
+
+    #[test]
+    fn a_larger_working_set_saves_more(ns in 1.0..1000.0_f64, mib in 1_u64..4096, more in 1_u64..4096, line in 1.0..8.0_f64) {
+        let calibration = calibration(0.4);
+        let saved = |mib: u64| calibration.saved_ns(mib * MIB, ns, line).value;
+        // Interpolated between paces that differ by working set: monotone up to that.
+        prop_assert!(saved(mib + more) >= 0.8 * saved(mib) - 1e-9);
+    }
+
+    #[test]
+    fn the_fewer_neighbours_the_more_is_saved(ns in 1.0..1000.0_f64, mib in 64_u64..4096, line in 1.0..8.0_f64) {
+        let calibration = calibration(0.4);
+        let saved = |line: f64| calibration.saved_ns(mib * MIB, ns, line).value;
+        prop_assert!(saved(1.0) >= saved(line) - 1e-9 && saved(line) >= saved(8.0) - 1e-9);
+    }
+
+    #[test]
+    fn a_machine_that_saves_nothing_promises_nothing(touches in some_touches()) {
+        let mut calibration = calibration(0.0);
+        for point in &mut calibration.points {
+            point.saved = Estimate::within(0.0, -1.0, 1.0);
+        }
+        let worth = predict(&touches, &calibration);
+        prop_assert!(!worth.gains());
+        prop_assert_eq!(worth.saved_share.value, 0.0);
+    }
+
+    #[test]
+    fn a_calibration_survives_its_file(share in 0.0..0.9_f64) {
+        let calibration = calibration(share);
+        let text = serde_json::to_string(&calibration).unwrap();
+        let read: Calibration = serde_json::from_str(&text).unwrap();
+        prop_assert!(read.nonsense().is_none());
+        prop_assert_eq!(read.points.len(), calibration.points.len());
+    }
+}

@@ -1,0 +1,166 @@
+//! Measures what touches cost on this machine, and keeps it: [`mega_core::worth::Calibration`].
+//!
+//! It takes a few seconds, once on each machine and kernel, on one CPU at the lowest priority. It touches memory of its own
+//! on base pages and on huge pages in turns, so what the machine does meanwhile meets both alike. It changes no setting.
+
+mod layout;
+mod promotion;
+mod statistics;
+mod store;
+mod touching;
+mod turns;
+mod validity;
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use mega_core::HUGE_PAGE_SIZE;
+use mega_core::worth::{Calibration, Point};
+
+use crate::Error;
+use crate::kernel::Kernel;
+use crate::observe::memory;
+use layout::Layouts;
+
+pub use store::{Place, Stored};
+pub use validity::validity;
+
+/// The working sets that are measured where memory allows, in bytes: from within the TLB's reach to far beyond it.
+pub const WORKING_SETS: [u64; 6] = [2 << 20, 8 << 20, 32 << 20, 128 << 20, 512 << 20, 2 << 30];
+/// What stays free for others meanwhile, in bytes.
+const KEPT_FREE: u64 = 2 << 30;
+
+/// Hears how far the calibration is, from 0 to 1.
+pub type Progress<'a> = dyn FnMut(f64) + Send + 'a;
+
+/// Where a calibration comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// It was kept.
+    Kept,
+    /// It was measured now, for this reason, and kept, or not kept for that reason.
+    Measured {
+        /// Why it was not at hand.
+        why: String,
+        /// Why it could not be kept; `None` where it was.
+        not_kept: Option<String>,
+    },
+}
+
+/// The calibration of this machine: the one that was kept, or a new one where there is none that is valid.
+///
+/// # Errors
+/// As [`measure`].
+pub fn load_or_measure(
+    kernel: &dyn Kernel,
+    progress: &mut Progress<'_>,
+) -> Result<(Calibration, Origin), Error> {
+    match load(kernel)? {
+        Stored::Valid(calibration) => Ok((*calibration, Origin::Kept)),
+        Stored::Not(why) => measure_and_keep(kernel, why, progress),
+    }
+}
+
+/// What was kept of this machine's calibration. Measures nothing.
+///
+/// # Errors
+/// As [`validity`].
+pub fn load(kernel: &dyn Kernel) -> Result<Stored, Error> {
+    let now = validity(kernel)?;
+    Ok(Place::of_this_user().map_or_else(Stored::Not, |place| place.load(&now)))
+}
+
+/// Measures anew, for the reason given, and keeps the result. That it cannot be kept is no failure.
+///
+/// # Errors
+/// As [`measure`].
+pub fn measure_and_keep(
+    kernel: &dyn Kernel,
+    why: String,
+    progress: &mut Progress<'_>,
+) -> Result<(Calibration, Origin), Error> {
+    let calibration = measure(kernel, &WORKING_SETS, progress)?;
+    let kept = Place::of_this_user()
+        .and_then(|place| place.store(&calibration).map_err(|error| error.to_string()));
+    let not_kept = kept.err();
+    Ok((calibration, Origin::Measured { why, not_kept }))
+}
+
+/// Measures those of the working sets, in ascending order, that free memory and free blocks allow.
+///
+/// # Errors
+/// [`Error::Missing`] where not even the smallest one fits, or nothing can be promoted; [`Error::Io`] where the kernel
+/// refuses memory.
+pub fn measure(
+    kernel: &dyn Kernel,
+    working_sets: &[u64],
+    progress: &mut Progress<'_>,
+) -> Result<Calibration, Error> {
+    let valid_for = validity(kernel)?;
+    // The priority is a thread's: this one ends with it.
+    let measured = std::thread::scope(|scope| {
+        let measuring = scope.spawn(|| measure_here(kernel, working_sets, progress));
+        measuring.join()
+    });
+    let (points, scattered, promotion) =
+        measured.unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+    Ok(Calibration {
+        valid_for,
+        made: SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .map_or(0, |since| since.as_secs()),
+        points,
+        scattered: (!scattered.is_empty()).then_some(scattered),
+        giant: None,
+        promotion,
+    })
+}
+
+type Measured = (Vec<Point>, Vec<Point>, mega_core::worth::Estimate);
+
+fn measure_here(
+    kernel: &dyn Kernel,
+    working_sets: &[u64],
+    progress: &mut Progress<'_>,
+) -> Result<Measured, Error> {
+    // The lowest priority there is is polite, not needed: that it is refused changes nothing.
+    let _ = rustix::process::setpriority_process(None, 19);
+    let promotion = promotion::measure()?;
+    let sizes = fitting(kernel, working_sets)?;
+    let mut layouts = Layouts::map(sizes.last().copied().unwrap_or(HUGE_PAGE_SIZE))?;
+    let (mut points, mut scattered) = (Vec::new(), Vec::new());
+    for (number, &size) in sizes.iter().enumerate() {
+        if !layouts.grow(kernel, size)? {
+            break;
+        }
+        let of_size = turns::take(&layouts, size);
+        points.extend(of_size.points);
+        scattered.extend(of_size.scattered);
+        progress((number + 1) as f64 / sizes.len() as f64);
+    }
+    if points.is_empty() {
+        return Err(Error::Missing {
+            feature: "a free block for a huge page".to_owned(),
+            remedy: "free memory, or compact it (`mega compact`)".to_owned(),
+        });
+    }
+    Ok((points, scattered, promotion))
+}
+
+/// The working sets of which two fit into free memory.
+fn fitting(kernel: &dyn Kernel, working_sets: &[u64]) -> Result<Vec<u64>, Error> {
+    let available = memory::observe(kernel)?.available;
+    let budget = available.saturating_sub(KEPT_FREE);
+    let fits = |size: &u64| Layouts::bytes(*size) <= budget;
+    let sizes: Vec<u64> = working_sets.iter().copied().filter(fits).collect();
+    if sizes.is_empty() {
+        return Err(Error::Missing {
+            feature: "free memory for a calibration".to_owned(),
+            remedy: format!(
+                "free some: {} are available, and {} stay free",
+                mega_core::bytes::format(available),
+                mega_core::bytes::format(KEPT_FREE)
+            ),
+        });
+    }
+    Ok(sizes)
+}

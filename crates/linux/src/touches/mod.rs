@@ -1,0 +1,111 @@
+//! The touch meter: how often a process touches pages, without counters and without knowing the program.
+//!
+//! It clears the Accessed bits of a few regions, waits about a millisecond, and reads them back. Which regions, how long,
+//! and what all of it together tells is decided in [`mega_core::worth`]; here it is done. A program notices that its TLB is
+//! flushed at each clearing, and that the processor sets the bits again; the meter rests in between so that this stays
+//! within [`Effort::share`].
+
+mod carried;
+mod looks;
+mod report;
+mod units;
+mod used;
+
+use std::time::Duration;
+
+use mega_core::worth::{Estimate, Sampling, Touches};
+
+use crate::process::target::Held;
+use crate::{Error, Host};
+
+pub(crate) use carried::Carried;
+use looks::Looks;
+use units::Units;
+use used::UsedTime;
+
+/// The share of one CPU below which a process does next to nothing.
+const IDLE: f64 = 1e-3;
+
+/// How hard the meter tries.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Effort {
+    /// How long it may take.
+    pub at_most: Duration,
+    /// It stops earlier where the interval reaches at most this far from the value, as a share of it.
+    pub precision: f64,
+    /// The share of one core that it may use meanwhile, and about what the program may lose.
+    pub share: f64,
+    /// Decides what chance would. The same seed makes the same choices.
+    pub seed: u64,
+}
+
+impl Default for Effort {
+    /// For one measurement by hand.
+    fn default() -> Self {
+        Effort {
+            at_most: Duration::from_secs(3),
+            precision: 0.05,
+            share: 0.01,
+            seed: 1,
+        }
+    }
+}
+
+/// Measures how often a process touches pages. Of its memory nothing changes but Accessed bits, and those that were set are
+/// remembered for the next observation.
+///
+/// # Errors
+/// [`Error::Missing`] where no tracker reads single pages' Accessed bits, or nothing may be written; otherwise as a tracker.
+pub(crate) fn measure(host: &Host, held: &mut Held, effort: Effort) -> Result<Touches, Error> {
+    let kernel = host.kernel().as_ref();
+    let units = Units::find(host, held)?;
+    let mut base = Sampling::new(&units.base_entries(), effort.seed);
+    let mut huge = Sampling::new(&units.huge_entries(), !effort.seed);
+    let used = |held: &Held| {
+        let pid = held.process.pid;
+        kernel.cpu_time_of(pid).map_err(|_| Error::Gone { pid })
+    };
+    let started = kernel.now();
+    let used_before = used(held)?;
+    let threads = crate::process::stat(kernel, held.process.pid)?.threads;
+    let exact = UsedTime::open(held.process.pid, threads);
+    let _reading = Reading(host);
+    let mut looks = Looks::new(host, exact, effort.share, started + effort.at_most);
+    while kernel.now().saturating_sub(started) < effort.at_most
+        && !(is_precise(&base, effort) && is_precise(&huge, effort))
+    {
+        looks.round(held, &mut base, |unit| units.base(unit))?;
+        looks.round(held, &mut huge, |unit| units.huge(unit))?;
+    }
+    let passed = kernel.now().saturating_sub(started).as_secs_f64();
+    let used = used(held)?.saturating_sub(used_before).as_secs_f64();
+    let cpu_share = used / passed;
+    // A process that did next to nothing has no rates to speak of.
+    let per_cpu_second = match (cpu_share < IDLE, looks.know_cpu_time()) {
+        (true, _) => 0.0,
+        (false, true) => 1.0,
+        (false, false) => 1.0 / cpu_share,
+    };
+    report::report(
+        host,
+        held,
+        &units,
+        [&base, &huge],
+        cpu_share,
+        per_cpu_second,
+    )
+}
+
+/// While a process's bits are read again and again.
+struct Reading<'a>(&'a Host);
+
+impl Drop for Reading<'_> {
+    fn drop(&mut self) {
+        self.0.tracker().end_reading();
+    }
+}
+
+fn is_precise(sampling: &Sampling, effort: Effort) -> bool {
+    let error = sampling.rate().map(Estimate::relative_error);
+    error.is_some_and(|error| error <= effort.precision)
+}
