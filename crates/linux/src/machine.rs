@@ -8,12 +8,15 @@ use std::time::Duration;
 
 use mega_core::worth::Touches;
 use mega_core::{
-    Action, HUGE_PAGE_SIZE, Machine, Observation, Outcome, ProcessId, ProcessObservation, Region,
-    RegionObservation, RegionRef, Span,
+    Action, Gain, HUGE_PAGE_SIZE, Machine, Observation, Outcome, ProcessId, ProcessObservation,
+    Region, RegionObservation, RegionRef, Span,
 };
+
+use mega_core::worth::{Calibration, predict};
 
 use crate::act::perform;
 use crate::act::warm::Warmer;
+use crate::calibrate::{self, Stored};
 use crate::observe::cgroups::{self, Cgroups};
 use crate::observe::idle::IdleCpus;
 use crate::observe::memory;
@@ -27,6 +30,13 @@ use crate::process::target::{Held, Target};
 use crate::touches::{self, Effort};
 use crate::{Error, Host};
 
+/// What a look at a program's touches may take before its promotions are decided.
+const GAIN_EFFORT: Effort = Effort {
+    at_most: Duration::from_millis(300),
+    precision: 0.2,
+    share: 0.1,
+    seed: 0,
+};
 /// Of the free blocks at most this part is taken for a moment to have it backed.
 const SPARED_SHARE: u64 = 4;
 
@@ -68,6 +78,8 @@ pub struct LinuxMachine {
     idle: IdleCpus,
     /// Bytes of contiguity at the last observation.
     contiguity: u64,
+    /// What touches cost on this machine, where that is known.
+    calibration: Option<Calibration>,
 }
 
 impl LinuxMachine {
@@ -75,6 +87,11 @@ impl LinuxMachine {
     #[must_use]
     pub fn new(host: Arc<Host>, options: MachineOptions) -> Self {
         let kernel = host.kernel().as_ref();
+        let calibration = match calibrate::load(kernel) {
+            Ok(Stored::Valid(calibration)) => Some(*calibration),
+            // Promotions go on without.
+            Ok(Stored::Not(_)) | Err(_) => None,
+        };
         LinuxMachine {
             nodes: ProcessorNodes::read(kernel),
             cgroup_mount: cgroups::mount_point(kernel),
@@ -90,6 +107,7 @@ impl LinuxMachine {
             warmer: Warmer::default(),
             idle: IdleCpus::default(),
             contiguity: 0,
+            calibration,
         }
     }
 
@@ -431,6 +449,28 @@ impl Machine for LinuxMachine {
         });
         self.zero_counter = counter;
         counted.ok().flatten()
+    }
+
+    fn measures(&self) -> bool {
+        self.calibration.is_some() && !self.host.is_dry_run()
+    }
+
+    fn gain(&mut self, process: ProcessId) -> Option<Gain> {
+        let effort = Effort {
+            seed: process.start_time,
+            ..GAIN_EFFORT
+        };
+        let touches = self.measure_touches(process, effort).ok()?;
+        let worth = predict(&touches, self.calibration.as_ref()?);
+        let saved_share = if worth.gains() {
+            worth.saved_share.value
+        } else {
+            0.0
+        };
+        Some(Gain {
+            saved: saved_share * worth.cpu_share,
+            cpus: worth.cpu_share,
+        })
     }
 
     fn prepare(&mut self, promotions: usize) {

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use mega_core::engine::{Engine, Interval, StepReport, Unmet};
 use mega_core::policy::{self, Policy};
-use mega_core::{Action, Machine, Observation, Outcome, ProcessId, RegionRef};
+use mega_core::{Action, Gain, Machine, Observation, Outcome, ProcessId, RegionRef};
 use mega_linux::process::claim::{Claim, ClaimError, Claims};
 use mega_linux::process::not_eligible::NotEligible;
 use mega_linux::settings::chunk_order;
@@ -552,6 +552,14 @@ impl Machine for OwnShare {
 
     fn count_zero_filled(&mut self, target: RegionRef) -> Option<u16> {
         self.inner.count_zero_filled(target)
+    }
+
+    fn measures(&self) -> bool {
+        self.inner.measures()
+    }
+
+    fn gain(&mut self, process: ProcessId) -> Option<Gain> {
+        self.inner.gain(process)
     }
 
     fn prepare(&mut self, promotions: usize) {

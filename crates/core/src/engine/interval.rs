@@ -99,6 +99,11 @@ impl Rhythm {
         }
     }
 
+    /// Whether it is always the same.
+    pub(super) fn is_fixed(&self) -> bool {
+        matches!(self.interval, Interval::Fixed(_))
+    }
+
     pub(super) fn set(&mut self, interval: Interval) {
         self.interval = interval;
         self.gap = Interval::SHORTEST;

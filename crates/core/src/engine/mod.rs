@@ -51,7 +51,7 @@ use waiting::Waiting;
 
 /// The part of an interval's CPU time that inspections may take.
 const INSPECTING_SHARE: f64 = 0.5;
-/// How long a step may act before the machine is observed anew. A longer interval is not cut short by it. Looking is dear for a
+/// How long a step may act before the machine is observed anew; in longer fixed intervals up to [`Interval::EQUAL`]. Looking is dear for a
 /// program with much memory: it loses as much time as half a second for 4 GiB when its Accessed bits are cleared.
 const LONGEST_ACTING: Duration = Duration::from_secs(2);
 /// A step may act for so many times the CPU time of its observation, so that most of the time goes into acting.
@@ -203,7 +203,7 @@ impl Engine {
     /// How long a step may act.
     fn longest_acting(&self) -> Duration {
         match borne(self.interval, self.policy.as_ref()) {
-            Interval::Fixed(interval) => interval.max(LONGEST_ACTING),
+            Interval::Fixed(interval) => interval.clamp(LONGEST_ACTING, Interval::EQUAL),
             Interval::Auto => LONGEST_ACTING,
         }
     }
@@ -252,7 +252,8 @@ impl Engine {
             .rhythm
             .next(machine.now(), &processes, look_cpu.as_secs_f64());
         let observing = observe_cpu.as_secs_f64();
-        let next_interval = if course.is_cut_short {
+        let follows_at_once = course.is_cut_short && !self.rhythm.is_fixed();
+        let next_interval = if follows_at_once {
             self.cpu.next_interval(Duration::ZERO, 0.0)
         } else {
             self.cpu.next_interval(interval, observing)

@@ -1,5 +1,5 @@
-//! Memory of this process's own to try things on, or to touch: for the trackers, the calibration and the warming of blocks.
-//! All their `unsafe` outside the BPF loader is here.
+//! Memory of this process's own: for the trackers and the calibration to try things on, and to have blocks touched. All
+//! their `unsafe` outside the BPF loader is here.
 
 use std::io;
 use std::ops::Range;
