@@ -3,7 +3,7 @@
 //!
 //! A thread of its own does so: a step of the manager may take long, and a program fills its memory within milliseconds.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
@@ -17,7 +17,7 @@ use mega_core::profile::{
 use mega_core::{Action, ActionKind, Machine, Outcome, ProcessId, Region, RegionRef};
 use mega_linux::kernel::Kernel;
 use mega_linux::process::claim::Claims;
-use mega_linux::profile::{self, Look, Part, Store};
+use mega_linux::profile::{self, Look, Store};
 use mega_linux::settings::fault::FaultMode;
 use mega_linux::settings::run_dir::RunDir;
 use mega_linux::settings::thp_mode::{self, ThpMode};
@@ -44,8 +44,8 @@ const LOOK_INTO: Duration = Duration::from_secs(2);
 /// Between two refreshes of the process table, for descendants.
 const DESCENDANTS: Duration = Duration::from_millis(100);
 /// Regions made ready, and promoted, in one turn: the program must not get far ahead meanwhile.
-const AT_ONCE: usize = 16;
-const PROMOTED_AT_ONCE: usize = 4;
+const AT_ONCE: usize = 64;
+const PROMOTED_AT_ONCE: usize = 16;
 /// Memory that stays available on the machine, in parts of all of it, and in a cgroup with a limit.
 const KEPT_AVAILABLE: u64 = 16;
 
@@ -139,13 +139,16 @@ struct Subject {
     /// By the start of the mapping.
     followed: BTreeMap<u64, Followed>,
     is_ours: bool,
+    /// What its memory was like when huge pages turned out wrong. Then they were given back, and it is base pages' again.
+    found_wrong: Option<RunSummary>,
     done: Done,
 }
 
 /// A mapping that the program is followed through.
-#[derive(Default)]
 struct Followed {
     ahead: Ahead,
+    /// What was made huge.
+    made: BTreeSet<Region>,
     /// Whether it may be made ready, once that was found out.
     may: Option<bool>,
 }
@@ -250,6 +253,7 @@ impl Watcher {
             zeros_due: now + LOOK_INTO,
             followed: BTreeMap::new(),
             is_ours: !self.claims.is_held_by_another(process).unwrap_or(true),
+            found_wrong: None,
             done: Done::default(),
         };
         self.subjects.insert(process, subject);
@@ -324,29 +328,64 @@ impl Watcher {
                     subject.learner.looked_into(region, zeros);
                 }
             }
+            self.give_up_where_wrong(process, subject);
         }
+    }
+
+    /// Gives back what was made huge where the program turns out not to use it, and goes ahead no more.
+    fn give_up_where_wrong(&mut self, process: ProcessId, subject: &mut Subject) {
+        let summary = subject.learner.summary();
+        let Some(mut profile) = subject.profile.clone() else {
+            return;
+        };
+        if subject.followed.is_empty() || profile.learn(&summary).is_empty() {
+            return;
+        }
+        let followed = std::mem::take(&mut subject.followed);
+        let made = followed.into_values().flat_map(|one| one.made);
+        let made: Vec<Region> = made.collect();
+        let outcomes = self.act(process, ActionKind::Demote, &made);
+        subject.done.given_back += count_done(&outcomes);
+        subject.found_wrong = Some(summary);
+    }
+
+    fn act(&mut self, process: ProcessId, kind: ActionKind, regions: &[Region]) -> Vec<Outcome> {
+        let actions: Vec<Action> = regions
+            .iter()
+            .map(|&region| Action {
+                kind,
+                target: RegionRef { process, region },
+            })
+            .collect();
+        // Its mappings are read anew: they change all the time while it is young.
+        self.machine.set_targets(Vec::new());
+        self.machine.act(&actions)
     }
 
     /// Makes huge pages ready where the profile says so. Returns whether there was anything to do.
     fn go_ahead(&mut self, process: ProcessId, subject: &mut Subject, look: &Look) -> bool {
-        if self.faults == FaultMode::Inherit || !subject.is_ours || self.host.is_dry_run() {
+        let leave_alone = self.faults == FaultMode::Inherit || !subject.is_ours;
+        if leave_alone || subject.found_wrong.is_some() {
             return false;
         }
-        let chosen: Vec<&Part> = match &subject.profile {
-            None => return false,
-            Some(profile) => look
-                .mappings
-                .iter()
-                .filter(|part| profile.verdict(part.class) == Verdict::Huge)
-                .collect(),
+        let Some(profile) = &subject.profile else {
+            return false;
         };
         let there = |start: &u64| look.mappings.iter().any(|part| part.range.start == *start);
         subject.followed.retain(|start, _| there(start));
         let with_accesses = self.host.tracker_kind().knows_accesses();
         let now = self.host.kernel().now();
         let mut acted = false;
-        for part in chosen {
-            let followed = subject.followed.entry(part.range.start).or_default();
+        for part in &look.mappings {
+            if profile.verdict(part.class) != Verdict::Huge {
+                continue;
+            }
+            let followed = subject.followed.entry(part.range.start);
+            let followed = followed.or_insert_with(|| Followed {
+                ahead: Ahead::new(profile.touched(part.class)),
+                made: BTreeSet::new(),
+                may: None,
+            });
             let private = part.class.kind != MappingKind::Shared;
             let may = private && with_accesses && followed.may != Some(false);
             let plan = followed.ahead.plan(now, &part.range, &part.regions, may);
@@ -378,20 +417,9 @@ impl Watcher {
             done.ready += ready.len() as u64;
             let refused = plan.ready.iter().filter(|region| !ready.contains(region));
             followed.ahead.refused(refused.copied());
+            followed.made.extend(&ready);
             followed.ahead.made_ready(ready);
         }
-        let act = |machine: &mut LinuxMachine, kind, regions: &[Region]| {
-            let actions: Vec<Action> = regions
-                .iter()
-                .map(|&region| Action {
-                    kind,
-                    target: RegionRef { process, region },
-                })
-                .collect();
-            // Its mappings are read anew: they change all the time while it is young.
-            machine.set_targets(Vec::new());
-            machine.act(&actions)
-        };
         // What it has begun can wait, what it comes to next cannot.
         let most = if plan.ready.is_empty() {
             PROMOTED_AT_ONCE
@@ -399,16 +427,18 @@ impl Watcher {
             0
         };
         plan.promote.truncate(most);
-        let promoted = act(&mut self.machine, ActionKind::Promote, &plan.promote);
+        let promoted = self.act(process, ActionKind::Promote, &plan.promote);
         for (region, outcome) in plan.promote.iter().zip(promoted) {
             match outcome {
                 Outcome::Failed(_) => followed.ahead.refused([*region]),
-                _ => done.promoted += 1,
+                _ => {
+                    followed.made.insert(*region);
+                    done.promoted += 1;
+                }
             }
         }
-        let given_back = act(&mut self.machine, ActionKind::Demote, &plan.give_back);
-        let is_done = |outcome: &&Outcome| matches!(outcome, Outcome::Done { .. });
-        done.given_back += given_back.iter().filter(is_done).count() as u64;
+        let given_back = self.act(process, ActionKind::Demote, &plan.give_back);
+        done.given_back += count_done(&given_back);
         true
     }
 
@@ -432,7 +462,9 @@ impl Watcher {
         } = self;
         let mut largest: BTreeMap<String, (RunSummary, Subject)> = BTreeMap::new();
         for subject in subjects.into_values().chain(ended) {
-            let summary = subject.learner.summary();
+            let latest = subject.learner.summary();
+            let mut summary = subject.found_wrong.clone().unwrap_or(latest);
+            summary.started_huge |= subject.done.ready + subject.done.promoted > 0;
             let name = &subject.key.name;
             let known = largest.get(name).map_or(0, |(known, _)| known.resident);
             if summary.resident > known && summary.resident >= LEAST_TOUCHED {
@@ -465,6 +497,11 @@ impl Watcher {
         }
         (reports, notes)
     }
+}
+
+fn count_done(outcomes: &[Outcome]) -> u64 {
+    let is_done = |outcome: &&Outcome| matches!(outcome, Outcome::Done { .. });
+    outcomes.iter().filter(is_done).count() as u64
 }
 
 impl Subject {

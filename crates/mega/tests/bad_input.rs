@@ -62,7 +62,9 @@ impl Unprivileged {
     /// The binary, as nobody where this is root.
     fn mega(&self) -> Command {
         let mut command = Command::new(self.0.path().join("mega"));
-        command.env("MEGA_RUN_DIR", self.0.path().join("run"));
+        command
+            .env("MEGA_RUN_DIR", self.0.path().join("run"))
+            .env("MEGA_STATE_DIR", self.0.path().join("state"));
         if rustix::process::geteuid().is_root() {
             command.uid(NOBODY).gid(NOBODY);
         }

@@ -96,6 +96,38 @@ fn inherited_faults_under_always_take_huge_pages() {
     });
 }
 
+/// What faults were to take, by the report of a run under `--fault auto` with profiles in `state`.
+fn mode_of_a_run(state: &Path, name: &str) -> Value {
+    let report = state.join(name);
+    let option = format!("--report={}", report.display());
+    let mut command = mega_run(
+        &[&option, "--policy=base", "--interval=200ms"],
+        &["random", "--size=64MiB", "--seconds=1"],
+    );
+    done(command.env("MEGA_STATE_DIR", state));
+    let text = std::fs::read(report).expect("a report");
+    let report: Value = serde_json::from_slice(&text).expect("one JSON object");
+    report["fault"]["mode"].clone()
+}
+
+#[test]
+fn a_program_that_filled_its_memory_keeps_the_kernels_huge_faults_next_time() {
+    let name = "a_program_that_filled_its_memory_keeps_the_kernels_huge_faults_next_time";
+    if !live::can_run(name) {
+        return;
+    }
+    under(name, ThpMode::Always, || {
+        let state = tempfile::tempdir().expect("a folder");
+        assert_eq!(mode_of_a_run(state.path(), "first"), "base");
+        assert_eq!(mode_of_a_run(state.path(), "second"), "inherit");
+    });
+    under(name, ThpMode::Madvise, || {
+        let state = tempfile::tempdir().expect("a folder");
+        assert_eq!(mode_of_a_run(state.path(), "first"), "base");
+        assert_eq!(mode_of_a_run(state.path(), "second"), "base");
+    });
+}
+
 /// Writes a global mode as an administrator does, and the one before when it is dropped.
 struct Administrator {
     before: ThpMode,

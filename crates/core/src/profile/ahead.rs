@@ -13,11 +13,11 @@ use crate::page::{HUGE_PAGE_SIZE, Region};
 /// Regions to be ready ahead of the program at least: 16 MiB.
 const LEAST_READY: usize = 8;
 
-/// Regions to be ready ahead of the program at most: 256 MiB.
-const MOST_READY: usize = 128;
+/// Regions to be ready ahead of the program at most: 512 MiB.
+const MOST_READY: usize = 256;
 
-/// One region may be ready for so many that the program uses: what it never comes to stays a small part.
-const USED_PER_READY: usize = 8;
+/// One region may be ready for so many that the program used last time: what it never comes to stays a small part.
+const USED_PER_READY: u64 = 8;
 
 /// Ends of used memory that are followed at a time: one for each thread that fills its part.
 const MOST_FRONTS: usize = 16;
@@ -39,6 +39,8 @@ pub struct Plan {
 /// Follows the program through one mapping.
 #[derive(Clone, Debug, Default)]
 pub struct Ahead {
+    /// Regions that may be ready at a time.
+    most: usize,
     /// Made ready, and not used since.
     ready: BTreeSet<Region>,
     /// Used, as far as was seen.
@@ -54,6 +56,17 @@ pub struct Ahead {
 }
 
 impl Ahead {
+    /// Nothing was seen yet of a mapping of a class of which the program touched `last_time` bytes last time.
+    #[must_use]
+    pub fn new(last_time: u64) -> Self {
+        let most = last_time / HUGE_PAGE_SIZE / USED_PER_READY;
+        Ahead {
+            most: usize::try_from(most)
+                .map_or(MOST_READY, |most| most.clamp(LEAST_READY, MOST_READY)),
+            ..Ahead::default()
+        }
+    }
+
     /// Plans for the regions of the mapping `range` that have a page now. `with_accesses` says whether accesses of huge
     /// pages are seen: without them it cannot be told how far the program is, and nothing is made ready.
     pub fn plan(
@@ -131,7 +144,7 @@ impl Ahead {
 
     /// The regions to make ready: those after each front, the latest front first.
     fn next(&self, range: &Range<u64>, there: &BTreeSet<Region>) -> Vec<Region> {
-        let most = (self.used.len() / USED_PER_READY).clamp(LEAST_READY, MOST_READY);
+        let most = self.most;
         let share = most.div_ceil(self.fronts.len().max(1));
         let mut wanted = BTreeSet::new();
         for &front in self.fronts.iter().rev() {
@@ -169,7 +182,6 @@ mod tests {
     }
 
     /// A mapping, the program's use of it, and what is done to it.
-    #[derive(Default)]
     struct Memory {
         ahead: Ahead,
         used: BTreeSet<Region>,
@@ -178,6 +190,16 @@ mod tests {
     }
 
     impl Memory {
+        /// Of which the program touched `last_time` regions last time.
+        fn new(last_time: u64) -> Self {
+            Memory {
+                ahead: Ahead::new(last_time * HUGE_PAGE_SIZE),
+                used: BTreeSet::new(),
+                huge: BTreeSet::new(),
+                given_back: 0,
+            }
+        }
+
         fn look(&self) -> Vec<RegionObservation> {
             let there = self.used.union(&self.huge);
             let seen = there.map(|&region| {
@@ -217,7 +239,7 @@ mod tests {
 
     #[test]
     fn a_program_that_fills_its_memory_finds_it_ready() {
-        let mut memory = Memory::default();
+        let mut memory = Memory::new(100);
         let mut faulted = 0;
         for index in 0..END {
             faulted += u64::from(!memory.huge.contains(&at(index)));
@@ -230,12 +252,12 @@ mod tests {
 
     #[test]
     fn what_it_never_comes_to_is_given_back_and_not_made_ready_for_ever() {
-        let mut memory = Memory::default();
+        let mut memory = Memory::new(100);
         memory.used.extend((0..100).map(at));
         memory.turn(0);
-        assert_eq!(memory.waste(), 100 / USED_PER_READY);
+        assert_eq!(memory.waste(), 12);
         assert_eq!(memory.turn(1).give_back, []);
-        assert_eq!(memory.turn(3).give_back.len(), 100 / USED_PER_READY);
+        assert_eq!(memory.turn(3).give_back.len(), 12);
         assert_eq!(memory.waste(), 0);
         assert_eq!(memory.turn(4), Plan::default());
         memory.used.insert(at(100));
@@ -248,7 +270,7 @@ mod tests {
 
     #[test]
     fn without_accesses_only_what_it_began_is_promoted() {
-        let mut memory = Memory::default();
+        let mut memory = Memory::new(100);
         memory.used.extend((0..5).map(at));
         let range = 0..END * HUGE_PAGE_SIZE;
         let plan = memory
@@ -262,17 +284,17 @@ mod tests {
         /// However a program goes through its memory, little is ready beside what it uses, nothing outside of its mapping,
         /// and once it rests nothing is left.
         #[test]
-        fn little_is_ready_beside_what_is_used(steps in prop::collection::vec(
+        fn little_is_ready_beside_what_is_used(last_time in 0..1_000_u64, steps in prop::collection::vec(
             prop_oneof![(0..END).prop_map(Some), Just(None)], 1..300)) {
-            let mut memory = Memory::default();
+            let mut memory = Memory::new(last_time);
             let (mut last, mut seconds) = (0, 0);
             for (turn, step) in steps.iter().enumerate() {
                 last = step.unwrap_or((last + 1) % END);
                 memory.used.insert(at(last));
                 seconds = turn as u64 / 7;
                 memory.turn(seconds);
-                let most = (memory.used.len() / USED_PER_READY).clamp(LEAST_READY, MOST_READY);
-                prop_assert!(memory.waste() <= most);
+                let most = (last_time / USED_PER_READY).max(LEAST_READY as u64);
+                prop_assert!(memory.waste() as u64 <= most);
                 prop_assert!(memory.huge.iter().all(|region| region.end() <= END * HUGE_PAGE_SIZE));
                 prop_assert!(memory.used.is_subset(&memory.huge));
             }

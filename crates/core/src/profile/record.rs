@@ -132,6 +132,13 @@ impl Profile {
         known.map_or(Verdict::Base(Reason::Unknown), MappingProfile::verdict)
     }
 
+    /// Bytes that the program touched in mappings of this class last time, by whole regions.
+    #[must_use]
+    pub fn touched(&self, class: MappingClass) -> u64 {
+        let known = self.mappings.iter().find(|known| known.class == class);
+        known.map_or(0, |known| known.touched)
+    }
+
     /// The classes in which faults should take huge pages.
     pub fn huge_classes(&self) -> impl Iterator<Item = MappingClass> {
         let huge = self
@@ -246,18 +253,22 @@ impl MappingProfile {
         self.filled_seconds = run.filled_seconds;
         self.ended_huge = run.huge_regions as f64 / regions;
         self.zeros = run.zeros_when_full.or(self.zeros);
-        // Of a few regions among many more that were huge at once, the next run would be judged by what was left over.
+        // Of a few regions among many more that were huge at once, it would be judged by what was left over.
         let tells =
             run.known_regions >= LEAST_KNOWN && run.known_regions * 2 >= run.touched_regions;
-        if tells {
+        let waste = if tells {
             let pages = run.known_regions * u64::from(PAGES_PER_REGION);
-            self.filled = Some((run.known_pages as f64 / pages as f64).clamp(0.0, 1.0));
-        }
-        let Some(zeros) = run.zeros_when_unknown.filter(|_| !tells) else {
+            let filled = (run.known_pages as f64 / pages as f64).clamp(0.0, 1.0);
+            self.filled = Some(filled);
+            chosen.then_some(1.0 - filled)
+        } else {
+            // Memory that the program touched holds zeros too.
+            let zeros = self.zeros.unwrap_or_default();
+            run.zeros_when_unknown.map(|found| (found - zeros).max(0.0))
+        };
+        let Some(waste) = waste else {
             return false;
         };
-        // Memory that the program touched holds zeros too.
-        let waste = (zeros - self.zeros.unwrap_or_default()).max(0.0);
         self.waste = Some(waste);
         let was_wrong = chosen && waste > WASTE_ALLOWED;
         if was_wrong {
