@@ -88,6 +88,7 @@ fn settings(args: &Run) -> Settings {
             copy_bytes_per_second: args.bounds.copy_budget,
         },
         lock_bound: args.bounds.lock_bound,
+        coverage: args.coverage,
     }
 }
 

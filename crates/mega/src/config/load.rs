@@ -25,6 +25,7 @@ struct Overrides {
     cpu_budget: Option<f64>,
     copy_budget: Option<u64>,
     lock_bound: Option<Duration>,
+    coverage: Option<f64>,
 }
 
 /// A `[[select]]` as it was written, and where.
@@ -196,7 +197,7 @@ impl Written {
 
 /// Whether there is such a policy and it takes these parameters.
 fn check(settings: &Settings) -> Result<(), BuildError> {
-    policy::build(&settings.policy, &settings.parameters).map(drop)
+    settings.build_policy().map(drop)
 }
 
 impl Overrides {
@@ -221,6 +222,10 @@ impl Overrides {
         replace(
             &mut self.lock_bound,
             reader.optional("lock_bound", parsed(value::lock_bound))?,
+        );
+        replace(
+            &mut self.coverage,
+            reader.optional("coverage", parsed(value::part))?,
         );
         Ok(())
     }
@@ -249,6 +254,7 @@ impl Overrides {
             interval: self.interval.unwrap_or(defaults.interval),
             budgets,
             lock_bound: self.lock_bound.unwrap_or(defaults.lock_bound),
+            coverage: self.coverage.or(defaults.coverage),
         }
     }
 }
