@@ -10,6 +10,7 @@ pub mod action;
 mod build_error;
 pub mod bytes;
 pub mod compaction;
+pub mod coverage;
 pub mod engine;
 pub mod failures;
 pub mod gain;

@@ -48,6 +48,12 @@ Exit codes: 0 it emptied as many as you asked for, 1 it emptied fewer, 2 wrong u
 Example:
   mega compact --blocks 100 --dry-run";
 
+const COVERAGE_EXAMPLE: &str = "\
+Exit codes: 0 enough is in huge pages, 1 not enough is, or failed, 2 wrong usage, 3 a kernel feature or a privilege is missing.
+
+Example:
+  mega coverage --select guests --min 95% --wait 60s";
+
 const GROW_EXAMPLE: &str = "\
 Exit codes: 0 hzmem got as much as you asked for, 1 it got less, 2 wrong usage, 3 a kernel feature or a privilege \
 is missing.
@@ -114,6 +120,9 @@ pub(crate) enum Command {
     /// Empty blocks or chunks of physical memory by hand, and check the result
     #[command(after_help = COMPACT_EXAMPLE)]
     Compact(Compact),
+    /// Show how much of a program's memory is in huge pages, why not more, and what would help
+    #[command(after_help = COVERAGE_EXAMPLE)]
+    Coverage(Coverage),
     /// Show, grow and shrink the memory of hzmem, which compresses cold huge pages (needs its kernel module)
     #[command(after_help = EXIT_CODES)]
     Hz(Hz),
@@ -152,6 +161,9 @@ pub(crate) struct Run {
     pub(crate) policy: PolicyArgs,
     #[command(flatten)]
     pub(crate) bounds: BoundArgs,
+    /// Keep so much of the memory in huge pages, whatever the policy finds worth it
+    #[arg(long, value_name = "SHARE", value_parser = value::part)]
+    pub(crate) coverage: Option<f64>,
     /// What the program's page faults take: base pages, so that faults stay fast and mega promotes later; or whatever the
     /// machine's THP mode says; or what was right in earlier runs of the program (see `mega profiles`), base pages at first
     #[arg(long, value_name = "MODE", default_value = "auto", value_enum)]
@@ -367,6 +379,27 @@ pub(crate) struct Amount {
     /// Chunks of 1 GiB to empty
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) chunks: Option<u64>,
+}
+
+/// `mega coverage`
+#[derive(Debug, Args)]
+pub(crate) struct Coverage {
+    /// The process
+    #[arg(value_parser = pid(), required_unless_present = "select")]
+    pub(crate) pid: Option<u32>,
+    /// Each process of this selection of the running daemon
+    #[arg(long, value_name = "NAME", conflicts_with = "pid")]
+    pub(crate) select: Option<String>,
+    /// How much has to be in huge pages, of the mapped memory that is of the kind for them [default: what the selection
+    /// promises, if it does]
+    #[arg(long, value_name = "SHARE", value_parser = value::part)]
+    pub(crate) min: Option<f64>,
+    /// How long to wait until it is
+    #[arg(long, value_name = "TIME", default_value = "0s", value_parser = value::wait)]
+    pub(crate) wait: Duration,
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 /// `mega hz`

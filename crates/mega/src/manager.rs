@@ -136,7 +136,7 @@ impl Manager {
     /// # Errors
     /// Where there is no such policy, where it does not take the parameters, or where this machine lacks what it needs.
     pub(crate) fn manage_descendants(&mut self, settings: Settings) -> Result<(), Failure> {
-        let policy = policy::build(&settings.policy, &settings.parameters)?;
+        let policy = settings.build_policy()?;
         self.order_chunks([&settings])?;
         let mut group = Group::new(&self.host, "run".to_owned(), settings, policy);
         group.keeps_ended = true;
@@ -154,7 +154,7 @@ impl Manager {
         let Config { fault, selects, .. } = config;
         let policies = selects
             .iter()
-            .map(|select| policy::build(&select.settings.policy, &select.settings.parameters))
+            .map(|select| select.settings.build_policy())
             .collect::<Result<Vec<_>, _>>()?;
         let fault_control = self.other_fault_control(fault)?;
         self.order_chunks(selects.iter().map(|select| &select.settings))?;
@@ -394,8 +394,7 @@ impl Group {
 
     /// Takes other settings, and keeps what it knows as far as that stays true. `policy` is what the settings name.
     fn change(&mut self, settings: Settings, policy: Box<dyn Policy>) {
-        let old = &self.settings;
-        if (&settings.policy, &settings.parameters) != (&old.policy, &old.parameters) {
+        if !settings.decides_as(&self.settings) {
             self.engine.replace_policy(policy);
         }
         self.machine.inner.set_options(machine_options(&settings));

@@ -153,6 +153,16 @@ impl GroupSnapshot {
         }
     }
 
+    /// How many processes have less in huge pages than was promised; 0 where nothing was.
+    #[allow(clippy::cast_precision_loss)]
+    pub(crate) fn short_of_coverage(&self) -> u64 {
+        let least = self.settings.coverage.unwrap_or(0.0);
+        let summaries = self.latest.iter().flat_map(|report| &report.processes);
+        let short = summaries
+            .filter(|summary| (summary.huge_bytes as f64) < least * summary.mapped_bytes as f64);
+        short.count() as u64
+    }
+
     fn status(&self, host: &Host) -> GroupStatus {
         let summaries = self.latest.iter().flat_map(|report| &report.processes);
         let processes: Vec<ProcessReport> = summaries
@@ -181,6 +191,8 @@ impl GroupSnapshot {
             standstill: self.settings.budgets.standstill,
             lock_bound_seconds: self.settings.lock_bound.as_secs_f64(),
             longest_hold_seconds: self.longest_hold.as_secs_f64(),
+            coverage: self.settings.coverage,
+            short_of_coverage: self.short_of_coverage(),
             totals: processes.iter().map(|process| process.observed).sum(),
             processes,
             refused: self.refused.clone(),

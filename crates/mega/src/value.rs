@@ -85,6 +85,23 @@ fn share(text: &str, least_percent: f64) -> Option<f64> {
         .then_some(percent / 100.0)
 }
 
+/// Parses a part of some memory: 0 % to 100 %.
+pub(crate) fn part(text: &str) -> Result<f64, String> {
+    let refused = || format!("'{text}' is not a part; write it as 95%, from 0% to 100%");
+    let number = text.strip_suffix('%').ok_or_else(refused)?;
+    let percent: f64 = number.trim().parse().map_err(|_| refused())?;
+    if (0.0..=100.0).contains(&percent) {
+        Ok(percent / 100.0)
+    } else {
+        Err(refused())
+    }
+}
+
+/// Parses how long to wait: 0 s to 1 day.
+pub(crate) fn wait(text: &str) -> Result<Duration, String> {
+    bounded(text, Duration::ZERO, Duration::from_secs(86_400))
+}
+
 /// Parses bytes per second: a size, with or without `/s`.
 pub(crate) fn bytes_per_second(text: &str) -> Result<u64, String> {
     mega_core::bytes::parse(text.strip_suffix("/s").unwrap_or(text))
@@ -218,6 +235,17 @@ mod tests {
     }
 
     #[test]
+    fn parts_are_percentages() {
+        assert_eq!(part("95%"), Ok(0.95));
+        assert_eq!((part("0%"), part("100 %")), (Ok(0.0), Ok(1.0)));
+        for bad in ["95", "0.95", "-1%", "101%", "NaN%", "%", ""] {
+            assert!(part(bad).is_err(), "{bad}");
+        }
+        assert_eq!(wait("0s"), Ok(Duration::ZERO));
+        assert!(wait("25h").is_err());
+    }
+
+    #[test]
     fn ranges_in_both_forms() {
         assert_eq!(address_range("1000-3000"), Ok(0x1000..0x3000));
         assert_eq!(address_range("0x1000-0x3000"), Ok(0x1000..0x3000));
@@ -269,7 +297,7 @@ mod tests {
     proptest! {
         #[test]
         fn parsing_never_panics(text in ".*") {
-            let _ = (duration(&text), interval(&text), lock_bound(&text), cpu_share(&text));
+            let _ = (duration(&text), interval(&text), lock_bound(&text), cpu_share(&text), part(&text));
             let _ = (address_range(&text), parameter(&text), bytes_per_second(&text), hz_range(&text));
         }
 

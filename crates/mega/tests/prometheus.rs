@@ -215,7 +215,7 @@ fn map_misaligned() -> bool {
 /// Selects the workload, managed by `policy`, and this test itself, which is left as it is.
 fn select_both(place: &Place, policy: &str) {
     place.write(&format!(
-        "[defaults]\ninterval = \"200ms\"\n[[select]]\nname = \"program\"\nexecutable = \"{}\"\n{policy}\n[[select]]\nname = \"test\"\nexecutable = \"{}\"\npolicy = \"base\"\n",
+        "[defaults]\ninterval = \"200ms\"\n[[select]]\nname = \"program\"\nexecutable = \"{}\"\ncoverage = \"50%\"\n{policy}\n[[select]]\nname = \"test\"\nexecutable = \"{}\"\npolicy = \"base\"\n",
         place.program().display(),
         std::env::current_exe().expect("this test").display()
     ));

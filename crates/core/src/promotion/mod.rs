@@ -9,6 +9,7 @@ mod info;
 mod ingens;
 mod mega;
 mod memory;
+mod promise;
 mod registry;
 mod spans;
 mod tracked;
@@ -19,6 +20,7 @@ mod trident_nc;
 pub use crate::build_error::BuildError;
 pub use crate::parameters::{ParameterInfo, Parameters};
 pub use info::PolicyInfo;
+pub use promise::with_promise;
 pub use registry::{DEFAULT_POLICY, build, registry};
 
 use crate::action::{Action, Outcome};

@@ -10,6 +10,7 @@ mod giant;
 mod mega;
 mod observations;
 mod payback;
+mod promise;
 mod properties;
 mod stubborn;
 mod tiny_machine;

@@ -1,6 +1,7 @@
 //! What the daemon costs on a machine with many processes, and what one very large process costs.
 
 use std::io::Write;
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::thread;
@@ -22,6 +23,8 @@ const SPARE: u64 = 3 << 30;
 const INTERVAL: u64 = 5;
 /// The address space of the large process: a page in each region takes 1 GiB, and its tables as much.
 const WIDE: &str = "--size=512GiB";
+/// The socket of the daemon's metrics.
+const METRICS: &str = "metrics.sock";
 /// Files that may be open, as a login shell has it.
 const FILES: u32 = 1024;
 
@@ -113,14 +116,15 @@ fn longest_look(setting: &Setting) -> Result<Bar, Error> {
     })
 }
 
-fn lab(setting: &Setting, arguments: &[&str]) -> Command {
+/// A workload.
+pub(crate) fn lab(setting: &Setting, arguments: &[&str]) -> Command {
     let mut command = Command::new(setting.mega());
     command.arg("workload").args(arguments).arg("--json");
     command
 }
 
 /// A daemon that manages the lab's processes, with no more files open than a shell allows.
-struct Daemon {
+pub(crate) struct Daemon {
     child: Child,
     folder: tempfile::TempDir,
 }
@@ -131,11 +135,12 @@ struct Cost {
 }
 
 impl Daemon {
-    fn start(setting: &Setting) -> Result<Self, Error> {
+    pub(crate) fn start(setting: &Setting) -> Result<Self, Error> {
         let folder = tempfile::tempdir().map_err(|e| Error::io("making a folder", e))?;
         let config = folder.path().join("mega.toml");
         let text = format!(
-            "[[select]]\nname = \"lab\"\nexecutable = \"/**/mega-lab\"\ninterval = \"{INTERVAL}s\"\n"
+            "[metrics]\nsocket = \"{}\"\n[[select]]\nname = \"lab\"\nexecutable = \"/**/mega-lab\"\ninterval = \"{INTERVAL}s\"\n",
+            folder.path().join(METRICS).display()
         );
         std::fs::File::create(&config)
             .and_then(|mut file| file.write_all(text.as_bytes()))
@@ -151,6 +156,11 @@ impl Daemon {
             .spawn()
             .map_err(|e| Error::io("starting the daemon", e))?;
         Ok(Daemon { child, folder })
+    }
+
+    /// Where its metrics are.
+    pub(crate) fn metrics_socket(&self) -> PathBuf {
+        self.folder.path().join(METRICS)
     }
 
     /// What it costs over whole intervals.

@@ -9,6 +9,7 @@ mod manager;
 mod promotion;
 mod read;
 mod scan_task;
+mod scrape;
 mod setting;
 mod sparse;
 mod speed;
@@ -67,19 +68,22 @@ enum Name {
     Sparse,
     /// The daemon's cost over thousands of processes, and over a very large one
     Fleet,
+    /// A scrape of the daemon's metrics, over a thousand cgroups; needs a cgroup v2 tree
+    Scrape,
     /// The kernel module's reading and clearing in one pass, against a BPF scan and clear_refs; needs the module
     ScanTask,
 }
 
 impl Name {
     /// What a kernel without the module can be held to.
-    const STOCK: [Name; 6] = [
+    const STOCK: [Name; 7] = [
         Name::Read,
         Name::Manager,
         Name::Promotion,
         Name::Speed,
         Name::Sparse,
         Name::Fleet,
+        Name::Scrape,
     ];
 }
 
@@ -112,6 +116,7 @@ fn run(args: &Args) -> Result<bool, Error> {
             Name::Speed => speed::measure(&setting)?,
             Name::Sparse => sparse::measure(&setting)?,
             Name::Fleet => fleet::measure(&setting, args.processes)?,
+            Name::Scrape => scrape::measure(&setting)?,
             Name::ScanTask => scan_task::measure(&setting)?,
         });
     }

@@ -2,6 +2,7 @@
 
 mod act;
 mod compact;
+mod coverage;
 mod daemon;
 mod doctor;
 mod first_steps;
@@ -38,6 +39,7 @@ pub(crate) fn dispatch(command: Option<Command>) -> Result<ExitCode, Failure> {
         Command::Demote(args) => act::demote(&args),
         Command::Frag(args) => frag::run(&args),
         Command::Compact(args) => compact::run(&args),
+        Command::Coverage(args) => coverage::run(&args),
         Command::Hz(args) => hz::run(&args),
         Command::Doctor(args) => doctor::run(&args),
         Command::Init(args) => init::run(&args),

@@ -102,6 +102,7 @@ fn settings(args: &Run) -> Settings {
             standstill: args.bounds.standstill,
         },
         lock_bound: args.bounds.lock_bound,
+        coverage: args.coverage,
     }
 }
 

@@ -27,6 +27,7 @@ struct Overrides {
     copy_budget: Option<u64>,
     standstill: Option<f64>,
     lock_bound: Option<Duration>,
+    coverage: Option<f64>,
 }
 
 /// A `[[select]]` as it was written, and where.
@@ -204,7 +205,7 @@ impl Written {
 
 /// Whether there is such a policy and it takes these parameters.
 fn check(settings: &Settings) -> Result<(), BuildError> {
-    policy::build(&settings.policy, &settings.parameters).map(drop)
+    settings.build_policy().map(drop)
 }
 
 impl Overrides {
@@ -234,6 +235,10 @@ impl Overrides {
             &mut self.lock_bound,
             reader.optional("lock_bound", parsed(value::lock_bound))?,
         );
+        replace(
+            &mut self.coverage,
+            reader.optional("coverage", parsed(value::part))?,
+        );
         Ok(())
     }
 
@@ -262,6 +267,7 @@ impl Overrides {
             interval: self.interval.unwrap_or(defaults.interval),
             budgets,
             lock_bound: self.lock_bound.unwrap_or(defaults.lock_bound),
+            coverage: self.coverage.or(defaults.coverage),
         }
     }
 }

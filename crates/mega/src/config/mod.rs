@@ -7,7 +7,7 @@ mod reader;
 use std::time::Duration;
 
 use mega_core::engine::{Budgets, Interval};
-use mega_core::policy::{DEFAULT_POLICY, Parameters};
+use mega_core::policy::{self, BuildError, DEFAULT_POLICY, Parameters, Policy};
 use mega_linux::TrackerKind;
 use mega_linux::settings::fault::FaultMode;
 
@@ -29,6 +29,29 @@ pub(crate) struct Settings {
     pub(crate) budgets: Budgets,
     /// How long a target's mmap lock may be held in one go.
     pub(crate) lock_bound: Duration,
+    /// The part of each process's memory that is to be in huge pages whatever the policy thinks, 0 to 1; `None` for no
+    /// such promise.
+    pub(crate) coverage: Option<f64>,
+}
+
+impl Settings {
+    /// The policy, under the promise if there is one.
+    ///
+    /// # Errors
+    /// Where there is no such policy, or it does not take the parameters.
+    pub(crate) fn build_policy(&self) -> Result<Box<dyn Policy>, BuildError> {
+        let policy = policy::build(&self.policy, &self.parameters)?;
+        Ok(match self.coverage {
+            Some(least) => policy::with_promise(policy, least),
+            None => policy,
+        })
+    }
+
+    /// Whether the other settings decide alike.
+    pub(crate) fn decides_as(&self, other: &Settings) -> bool {
+        (&self.policy, &self.parameters, self.coverage)
+            == (&other.policy, &other.parameters, other.coverage)
+    }
 }
 
 impl Default for Settings {
@@ -39,6 +62,7 @@ impl Default for Settings {
             interval: Interval::Auto,
             budgets: Budgets::default(),
             lock_bound: Duration::from_millis(10),
+            coverage: None,
         }
     }
 }

@@ -211,6 +211,21 @@ impl Sample {
             self.each(|selection| u32::from(selection.failed)),
         )?;
         families.gauge(
+            "selection_promised_coverage",
+            "The part of each process's memory that is to be in huge pages. Missing where nothing is promised.",
+            Some(ratio()),
+            self.selections.iter().filter_map(|selection| {
+                let labels = [("selection", selection.name.as_str())];
+                Some((labels, selection.settings.coverage?))
+            }),
+        )?;
+        families.gauge(
+            "uncovered_processes",
+            "Processes that have less in huge pages than is promised.",
+            None,
+            self.each(|selection| selection.short_of_coverage),
+        )?;
+        families.gauge(
             "refused_processes",
             "Processes that run and that the daemon cannot observe.",
             None,

@@ -48,6 +48,8 @@ pub(super) struct Selection {
     pub(super) longest_hold: Duration,
     /// Processes that run and cannot be observed.
     pub(super) refused: u64,
+    /// Processes that have less in huge pages than is promised.
+    pub(super) short_of_coverage: u64,
     /// Whether the latest step failed.
     pub(super) failed: bool,
     /// Bytes of addresses that huge pages cannot map, by reason.
@@ -102,6 +104,7 @@ impl Selection {
             totals: group.totals.clone(),
             longest_hold: group.longest_hold,
             refused: group.refused_count,
+            short_of_coverage: group.short_of_coverage(),
             failed: group.last_error.is_some(),
             not_eligible,
             unmet: group

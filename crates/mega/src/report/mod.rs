@@ -2,6 +2,7 @@
 //! sizes are in bytes, all times in seconds.
 
 mod action;
+mod coverage;
 mod process;
 mod scan;
 mod status;
@@ -15,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use action::KINDS;
 
 pub(crate) use action::{ActionReport, Words, words};
+pub(crate) use coverage::{CoverageReport, Managed, ProcessCoverage, free_blocks};
 pub(crate) use process::{CellReport, LastFailure, MappingReport, ProcessDetail, TallyReport};
 pub(crate) use scan::{NotEligibleReport, RegionReport, ScanReport, ScanTotals, region_reports};
 pub(crate) use status::{

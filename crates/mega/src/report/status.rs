@@ -113,6 +113,12 @@ pub(crate) struct GroupStatus {
     /// The longest time that mega held a process's mmap lock in one go, since the start, in calls that can be cut.
     #[serde(default)]
     pub(crate) longest_hold_seconds: f64,
+    /// The part of each process's memory that is to be in huge pages, 0 to 1; `null` where nothing is promised.
+    #[serde(default)]
+    pub(crate) coverage: Option<f64>,
+    /// Processes that have less.
+    #[serde(default)]
+    pub(crate) short_of_coverage: u64,
     /// As of the latest observation.
     pub(crate) processes: Vec<ProcessReport>,
     /// Over `processes`.

@@ -34,6 +34,7 @@ cpu_budget = "10%"
 copy_budget = "256MiB"
 lock_bound = "5ms"
 standstill = "5%"
+coverage = "80%"
 [[select]]
 name = "redis"
 cgroup = "/system.slice/redis*"
@@ -45,6 +46,8 @@ name = "rest"
 user = "root"
 policy = "ingens"
 interval = "auto"
+interval = "10s"
+coverage = "0%"
 "#,
         &[],
     )
@@ -63,6 +66,10 @@ interval = "auto"
     assert_eq!(redis.settings.budgets.cpu_share, 0.1);
     assert_eq!(redis.settings.budgets.copy_bytes_per_second, 256 << 20);
     assert_eq!(redis.settings.lock_bound, Duration::from_millis(5));
+    assert_eq!(
+        (redis.settings.coverage, rest.settings.coverage),
+        (Some(0.8), Some(0.0))
+    );
     assert_eq!(
         (rest.settings.policy.as_str(), rest.selection.user),
         ("ingens", Some(0))

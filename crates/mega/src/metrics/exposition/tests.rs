@@ -21,11 +21,15 @@ fn selection(name: &str) -> Selection {
     totals.failures[ActionKind::Promote].insert(Cause::NoMemory, 2);
     Selection {
         name: name.to_owned(),
-        settings: Arc::new(Settings::default()),
+        settings: Arc::new(Settings {
+            coverage: Some(0.95),
+            ..Settings::default()
+        }),
         totals,
         interval: Duration::from_secs(5),
         longest_hold: Duration::from_millis(2),
         refused: 1,
+        short_of_coverage: 4,
         failed: false,
         not_eligible: BTreeMap::from([("misaligned_shared_memory".to_owned(), 1 << 21)]),
         unmet: vec![Unmet {
@@ -107,6 +111,8 @@ fn each_value_is_where_it_belongs() {
         "mega_selection_cpu_budget_ratio{selection=\"redis\"} 0.25",
         "mega_selection_longest_hold_seconds{selection=\"redis\"} 0.002",
         "mega_refused_processes{selection=\"redis\"} 1",
+        "mega_selection_promised_coverage_ratio{selection=\"redis\"} 0.95",
+        "mega_uncovered_processes{selection=\"redis\"} 4",
         "mega_unmet_blocks{selection=\"redis\"} 212",
         "mega_not_eligible_bytes{selection=\"redis\",reason=\"misaligned_shared_memory\"} 2097152",
         "mega_steps_total{selection=\"redis\"} 7",

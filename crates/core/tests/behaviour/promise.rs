@@ -1,0 +1,146 @@
+//! A promise of coverage over a policy.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use mega_core::engine::{Budgets, Engine};
+use mega_core::policy::{Parameters, build, registry, with_promise};
+use mega_core::{ActionKind, Cause, FailureMemory, Observation, Outcome, PageSize};
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+use crate::observations::target;
+use crate::tiny_machine::{TinyMachine, Truth};
+
+/// What is in huge pages of one process, of what is resident.
+fn coverage(machine: &TinyMachine, pid: u32) -> f64 {
+    let of_it = machine
+        .regions
+        .iter()
+        .filter(|(target, _)| target.process.pid == pid);
+    let (huge, resident) = of_it.fold((0.0, 0.0), |(huge, resident), (_, truth)| {
+        let pages = f64::from(truth.resident);
+        (
+            huge + if truth.huge { pages } else { 0.0 },
+            resident + pages,
+        )
+    });
+    if resident > 0.0 { huge / resident } else { 1.0 }
+}
+
+/// Takes steps under a policy with a promise.
+fn run(machine: &mut TinyMachine, policy: &str, least: f64, steps: usize) {
+    let policy = with_promise(build(policy, &Parameters::new()).unwrap(), least);
+    let mut engine = Engine::new(policy, Budgets::default(), Duration::from_secs(5));
+    for _ in 0..steps {
+        let report = engine.step(machine).unwrap();
+        machine.clock += report.next_interval;
+    }
+}
+
+#[test]
+fn what_the_policy_would_leave_alone_is_promoted_the_fullest_first() {
+    let regions = (0..10).map(|index| {
+        let mapped = if index < 6 { 512 } else { 100 };
+        (target(1, index), Truth::base(mapped, 0))
+    });
+    let mut machine = TinyMachine::new(regions);
+    run(&mut machine, "base", 0.5, 3);
+    assert!(coverage(&machine, 1) >= 0.5, "{}", coverage(&machine, 1));
+    let promoted: Vec<_> = machine
+        .log
+        .iter()
+        .filter(|(_, action, _)| action.kind == ActionKind::Promote)
+        .map(|(_, action, _)| action.target)
+        .collect();
+    // Half of 6 whole regions and of 4 fifths.
+    assert_eq!(promoted, [0, 1, 2, 3].map(|index| target(1, index)));
+}
+
+#[test]
+fn others_take_the_place_of_what_fails() {
+    let regions = (0..10).map(|index| (target(1, index), Truth::base(512, 0)));
+    let mut machine = TinyMachine::new(regions);
+    for index in 0..5 {
+        machine.failures.insert(target(1, index), Cause::Busy);
+    }
+    run(&mut machine, "base", 0.5, 4);
+    assert!(coverage(&machine, 1) >= 0.5, "{}", coverage(&machine, 1));
+}
+
+#[test]
+fn what_is_in_swap_is_not_read_back_for_it() {
+    let mut machine = TinyMachine::new([(target(1, 0), Truth::base(300, 0))]);
+    machine.swapped.insert(target(1, 0), 10);
+    run(&mut machine, "base", 1.0, 3);
+    assert!(machine.log.is_empty(), "{:?}", machine.log);
+}
+
+prop_compose! {
+    fn machine()(
+        truths in vec((1..=3_u32, 1..=512_u16, any::<bool>()), 1..60),
+        others in 0..64_u64,
+    ) -> TinyMachine {
+        let regions: BTreeMap<_, _> = (0..)
+            .zip(truths)
+            .map(|(index, (pid, mapped, huge))| {
+                let truth = if huge { Truth::huge(mapped, 0) } else { Truth::base(mapped, 0) };
+                (target(pid, index), truth)
+            })
+            .collect();
+        let mut machine = TinyMachine::new(regions);
+        // From much memory to almost none available: policies then demote.
+        machine.others = others << 30;
+        machine
+    }
+}
+
+proptest! {
+    #[test]
+    fn it_is_kept_under_every_policy(mut machine in machine(), least in 0.0..=1.0_f64) {
+        for info in registry() {
+            run(&mut machine, info.name, least, 6);
+            for pid in 1..=3 {
+                let found = coverage(&machine, pid);
+                prop_assert!(found >= least - 1e-9, "{}: {found} of {least}", info.name);
+            }
+        }
+    }
+
+    #[test]
+    fn a_promise_of_nothing_changes_nothing(machine in machine()) {
+        for info in registry() {
+            let mut promised = machine.clone();
+            run(&mut promised, info.name, 0.0, 4);
+            let mut alone = machine.clone();
+            let policy = build(info.name, &Parameters::new()).unwrap();
+            let mut engine = Engine::new(policy, Budgets::default(), Duration::from_secs(5));
+            for _ in 0..4 {
+                let report = engine.step(&mut alone).unwrap();
+                alone.clock += report.next_interval;
+            }
+            prop_assert_eq!(&promised.log, &alone.log, "{}", info.name);
+        }
+    }
+
+    #[test]
+    fn no_action_is_wanted_twice(mut machine in machine(), least in 0.0..=1.0_f64) {
+        use mega_core::Machine;
+        let mut observation: Observation = machine.observe().unwrap();
+        observation.normalise();
+        for info in registry() {
+            let mut policy = with_promise(build(info.name, &Parameters::new()).unwrap(), least);
+            let mut actions = policy.decide(&observation, &FailureMemory::default());
+            let count = actions.len();
+            for action in &actions {
+                let region = observation.region(action.target).unwrap();
+                let is_promotion = action.kind == ActionKind::Promote;
+                prop_assert!(!is_promotion || region.page_size == PageSize::Base);
+                policy.learn(action, Outcome::Failed(Cause::Busy));
+            }
+            actions.sort();
+            actions.dedup();
+            prop_assert_eq!(actions.len(), count, "{}", info.name);
+        }
+    }
+}
