@@ -12,6 +12,7 @@ pub mod bytes;
 pub mod compaction;
 pub mod engine;
 pub mod failures;
+pub mod gain;
 pub mod machine;
 mod nearest;
 pub mod observation;
@@ -26,6 +27,7 @@ pub mod worth;
 
 pub use action::{Action, ActionKind, Cause, Outcome};
 pub use failures::FailureMemory;
+pub use gain::{Circumstances, Gain, Price};
 pub use machine::Machine;
 pub use nearest::nearest;
 pub use observation::{

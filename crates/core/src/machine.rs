@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use crate::action::{Action, Outcome};
+use crate::gain::Gain;
 use crate::observation::{Observation, RegionRef};
+use crate::process::ProcessId;
 
 /// Something with processes, memory and huge pages: the live kernel, a simulator, or a test's own.
 pub trait Machine {
@@ -28,6 +30,16 @@ pub trait Machine {
     /// Counts the zero-filled base pages of one region, 0 to 512. `None` when it cannot be read (gone,
     /// or not permitted). Costs about one pass over the region's memory.
     fn count_zero_filled(&mut self, target: RegionRef) -> Option<u16>;
+
+    /// Whether it can say what a process would gain from huge pages.
+    fn measures(&self) -> bool {
+        false
+    }
+
+    /// What a process would gain from huge pages; `None` where that cannot be measured now. Takes some tenths of a second.
+    fn gain(&mut self, _process: ProcessId) -> Option<Gain> {
+        None
+    }
 
     /// Does beforehand what the next so many promotions to huge pages would else do while their targets stand still, where
     /// that is of use.

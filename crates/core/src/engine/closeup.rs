@@ -143,7 +143,7 @@ mod tests {
         };
         let mut failures = FailureMemory::default();
         failures.record(&promote(4), Some(Outcome::Failed(Cause::Busy)));
-        failures.begin_step(&observation);
+        failures.begin_step(&observation, true);
         let wanted = [promote(1), promote(3), promote(4)];
         let none = of(&observation, &BTreeSet::new(), &wanted, &failures);
         assert!(none.is_empty());

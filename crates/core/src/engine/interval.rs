@@ -169,6 +169,7 @@ mod tests {
             giant_bytes: 0,
             bloat_bytes: None,
             accesses_known: true,
+            tally: crate::engine::Tally::default(),
         }
     }
 

@@ -27,6 +27,8 @@ pub(super) struct Pace {
     standstill: f64,
     /// Share of a core that the manager may use just now.
     rate: f64,
+    /// CPUs that are idle, or used by the manager, at most one.
+    idle: f64,
     free_at: Duration,
     resting: Vec<(ProcessId, Duration)>,
 }
@@ -36,6 +38,7 @@ impl Pace {
         let mut pace = Pace {
             standstill: 1.0,
             rate: 1.0,
+            idle: 0.5,
             free_at: Duration::ZERO,
             resting: Vec::new(),
         };
@@ -57,6 +60,12 @@ impl Pace {
     pub(super) fn set_rate(&mut self, idle: Option<f64>, share: f64) {
         let by_idle = idle.map_or(1.0, |idle| idle.clamp(SHARE_WHEN_BUSY, 1.0));
         self.rate = share.min(1.0).max(by_idle);
+        self.idle = idle.map_or(0.5, |idle| idle.clamp(0.0, 1.0));
+    }
+
+    /// CPUs that are idle, or used by the manager, 0 to 1: half of one where that is not known.
+    pub(super) fn idle(&self) -> f64 {
+        self.idle
     }
 
     /// How many promotions make a burst, where each takes so many seconds.

@@ -23,6 +23,7 @@ pub use registry::{DEFAULT_POLICY, build, registry};
 
 use crate::action::{Action, Outcome};
 use crate::failures::FailureMemory;
+use crate::gain::{Circumstances, Gain};
 use crate::observation::{Observation, RegionRef};
 use crate::process::ProcessId;
 
@@ -66,9 +67,17 @@ pub trait Policy: Send {
         false
     }
 
-    /// Says, before anything of an observation is asked, whether its interval counts where the policy counts intervals.
-    /// Short ones count only together. Told to policies that bear any interval; without being told, each counts.
-    fn count_interval(&mut self, _counts: bool) {}
+    /// Says under which circumstances it decides next. Without being told, they are the default ones.
+    fn expect(&mut self, _circumstances: Circumstances) {}
+
+    /// Processes of which it would have to know, to decide, what they would gain from huge pages: most wanted first, as of
+    /// its last decision. Asked where the machine can measure that, which takes some tenths of a second each.
+    fn unmeasured(&self) -> Vec<ProcessId> {
+        Vec::new()
+    }
+
+    /// What such a process would gain; `None` where it could not be measured.
+    fn learn_gain(&mut self, _process: ProcessId, _gain: Option<Gain>) {}
 
     /// Intervals of constant input after which its decisions no longer change (MEGA averages over N).
     fn settling_intervals(&self) -> usize {

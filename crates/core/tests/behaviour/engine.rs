@@ -230,7 +230,7 @@ fn a_step_ends_in_time_and_the_next_goes_on_at_once() {
         );
         machine.clock += report.next_interval;
     }
-    assert!(longest < Duration::from_millis(600), "{longest:?}");
+    assert!(longest < Duration::from_millis(2100), "{longest:?}");
     assert_eq!(machine.huge_pages(1), 2000);
 }
 

@@ -9,6 +9,7 @@ mod engine;
 mod giant;
 mod mega;
 mod observations;
+mod payback;
 mod properties;
 mod stubborn;
 mod tiny_machine;

@@ -6,7 +6,7 @@ use std::convert::Infallible;
 use std::time::Duration;
 
 use mega_core::{
-    Action, ActionKind, BASE_PAGE_SIZE, Cause, CgroupMemory, GIANT_PAGE_SIZE, HUGE_PAGE_SIZE,
+    Action, ActionKind, BASE_PAGE_SIZE, Cause, CgroupMemory, GIANT_PAGE_SIZE, Gain, HUGE_PAGE_SIZE,
     Machine, MemoryObservation, NodeMemory, Observation, Outcome, PAGES_PER_REGION, PageSize,
     ProcessId, ProcessObservation, Region, RegionObservation, RegionRef, Span,
 };
@@ -79,6 +79,11 @@ pub(crate) struct TinyMachine {
     pub(crate) cgroup: Option<(Vec<u32>, u64)>,
     /// Processes whose memory is shared: a demotion unmaps it, and all of it comes back by base pages.
     pub(crate) shared: BTreeSet<ProcessId>,
+    /// What each process would gain from huge pages, where that can be measured.
+    pub(crate) gains: Option<BTreeMap<u32, Option<Gain>>>,
+    /// How often that was measured.
+    pub(crate) measured: usize,
+    pub(crate) idle_cpus: Option<f64>,
     pub(crate) dry_run: bool,
     /// Outcomes left out of every answer.
     pub(crate) swallowed: usize,
@@ -87,6 +92,7 @@ pub(crate) struct TinyMachine {
     /// How many actions came at once.
     pub(crate) batches: Vec<Vec<Action>>,
     pub(crate) clock: Duration,
+    observed: Option<Duration>,
     cpu: Duration,
 }
 
@@ -114,11 +120,15 @@ impl TinyMachine {
             node_of: BTreeMap::new(),
             cgroup: None,
             shared: BTreeSet::new(),
+            gains: None,
+            measured: 0,
+            idle_cpus: None,
             dry_run: false,
             swallowed: 0,
             log: Vec::new(),
             batches: Vec::new(),
             clock: Duration::from_secs(1000),
+            observed: None,
             cpu: Duration::ZERO,
         }
     }
@@ -299,6 +309,8 @@ impl Machine for TinyMachine {
 
     fn observe(&mut self) -> Result<Observation, Infallible> {
         self.spend(self.costs.observe);
+        let before = self.observed.replace(self.clock).unwrap_or(self.clock);
+        let interval = self.clock - before;
         let mut processes: Vec<ProcessObservation> = Vec::new();
         for (target, truth) in &self.regions {
             if processes
@@ -348,10 +360,10 @@ impl Machine for TinyMachine {
             nodes: self.nodes.clone(),
         };
         Ok(Observation {
-            interval: Duration::from_secs(5),
+            interval,
             processes,
             memory,
-            idle_cpus: None,
+            idle_cpus: self.idle_cpus,
             giant_pages: self.giant_pages,
             free_zero: self.free_zero,
         })
@@ -362,6 +374,16 @@ impl Machine for TinyMachine {
         self.regions
             .get(&target)
             .map(|truth| truth.resident - truth.filled)
+    }
+
+    fn measures(&self) -> bool {
+        self.gains.is_some()
+    }
+
+    fn gain(&mut self, process: ProcessId) -> Option<Gain> {
+        self.measured += 1;
+        self.clock += Duration::from_millis(300);
+        self.gains.as_ref()?.get(&process.pid).copied().flatten()
     }
 
     fn rest(&mut self, time: Duration) {

@@ -5,10 +5,8 @@
 //! still all that time. So mega takes the next few blocks itself, touches them and frees them: the kernel hands out first
 //! what was freed last. The time is the same, but the program runs meanwhile.
 //!
-//! Whether this pays is found out by trying: a few blocks are touched twice. Where the second time takes as long as the
-//! first, as on a machine of its own, they were backed, and mega asks ever more seldom.
-
-use std::time::Duration;
+//! Whether this pays is found out by touching a few of them again. Where that takes as long as the first time, as on a
+//! machine of its own, they were backed. Where all were so for a while, mega asks ever more seldom.
 
 use crate::kernel::Kernel;
 
@@ -17,54 +15,49 @@ const SAMPLE: usize = 4;
 /// The most blocks that are touched at once: as much of this process's memory as it takes for a moment, 64 MiB.
 const MOST: usize = 32;
 /// How many times as long as a backed block takes one that is not, at least.
-const COLD: u32 = 2;
-/// The most batches in a row of which none is tried, once blocks were found to be backed.
+const COLD: f64 = 2.0;
+/// Batches in a row whose blocks were backed before any is left out.
+const WARM_IN_A_ROW: u32 = 8;
+/// The most batches in a row that are left out.
 const LONGEST_PAUSE: u32 = 15;
 
 /// Finds out whether free blocks are backed, and sees to it.
 #[derive(Debug, Default)]
 pub(crate) struct Warmer {
-    /// Batches until it is tried again.
+    /// Batches to leave out.
     pause: u32,
-    /// How many batches the last pause lasted.
-    last_pause: u32,
+    /// Batches in a row whose blocks were backed.
+    warm: u32,
 }
 
 impl Warmer {
-    /// Has the next so many blocks backed, where it is of use. Costs less than a millisecond where it is not.
+    /// Has the next so many blocks backed, where it is of use.
     pub(crate) fn prepare(&mut self, kernel: &dyn Kernel, blocks: usize) {
         if self.pause > 0 {
             self.pause -= 1;
             return;
         }
-        let sample = blocks.min(SAMPLE);
-        let touch = |count| kernel.touch_blocks(count).ok();
-        let (Some(first), Some(again)) = (touch(sample), touch(sample)) else {
-            return self.pause_longer();
+        let blocks = blocks.min(MOST);
+        let each = |count: usize| {
+            let took = kernel.touch_blocks(count).ok()?;
+            #[allow(clippy::cast_precision_loss)]
+            Some(took.as_secs_f64() / count as f64)
         };
-        if is_cold(first, again) {
-            self.last_pause = 0;
-            if blocks > sample {
-                touch(blocks.min(MOST));
-            }
-        } else {
-            self.pause_longer();
+        let times = each(blocks).zip(each(blocks.min(SAMPLE)));
+        if times.is_some_and(|(first, again)| first > again * COLD) {
+            self.warm = 0;
+            return;
         }
+        self.warm += 1;
+        let too_many = self.warm.saturating_sub(WARM_IN_A_ROW);
+        self.pause = (1 << too_many.min(LONGEST_PAUSE.ilog2() + 1)) - 1;
     }
-
-    fn pause_longer(&mut self) {
-        self.last_pause = (2 * self.last_pause + 1).min(LONGEST_PAUSE);
-        self.pause = self.last_pause;
-    }
-}
-
-/// Whether blocks were not backed that took so long when they were touched first and then again.
-fn is_cold(first: Duration, again: Duration) -> bool {
-    first > again * COLD
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
     use crate::kernel::fake::FakeKernel;
 
@@ -86,7 +79,7 @@ mod tests {
             warmer.prepare(&kernel, 20);
             let mut state = kernel.state();
             assert_eq!(state.warm_blocks, 20);
-            assert_eq!(state.touched_blocks, batch * 28);
+            assert_eq!(state.touched_blocks, batch * 24);
             // A promotion takes them.
             state.warm_blocks = 0;
         }
@@ -98,14 +91,14 @@ mod tests {
         let mut warmer = Warmer::default();
         (0..320).for_each(|_| warmer.prepare(&kernel, 20));
         let touched = kernel.state().touched_blocks;
-        assert!((160..=200).contains(&touched), "{touched}");
+        assert!(touched <= 24 * 32, "{touched}");
         // What changes is noticed.
         let mut state = kernel.state();
         state.warm_blocks = 0;
         state.touched_blocks = 0;
         drop(state);
         (0..16).for_each(|_| warmer.prepare(&kernel, 20));
-        assert!(kernel.state().touched_blocks >= 28);
+        assert!(kernel.state().touched_blocks >= 24);
     }
 
     #[test]

@@ -11,6 +11,10 @@
 //! - A region must survive a whole interval before its promotion. It must survive longer if its process keeps freeing
 //!   memory, or if it was promoted and demoted before.
 //!
+//! Promotions must be paid back. If the machine can measure what a process would gain, `adaptive` compares: the CPU time that
+//! huge pages save it in the time that it is expected to live, which is about as long as it has lived, against the CPU
+//! time that it and the manager lose by the promotions (`payback`).
+//!
 //! If the machine has giant pages, `adaptive` promotes a span after huge pages have mapped all of it for a while and
 //! enough of them are in use. That saves up to 511 more translations and adds no memory, but may copy all of the span
 //! (`giant`). The more often the kernel broke the page up again, the longer the span waits.
@@ -30,6 +34,7 @@
 
 mod demote;
 mod giant;
+mod payback;
 mod pressure;
 mod promote;
 mod settings;
@@ -40,6 +45,7 @@ use std::collections::BTreeMap;
 
 use crate::action::{Action, ActionKind, Outcome};
 use crate::failures::FailureMemory;
+use crate::gain::{Circumstances, Gain};
 use crate::observation::{Observation, RegionRef};
 use crate::page::BASE_PAGE_SIZE;
 use crate::process::ProcessId;
@@ -47,6 +53,7 @@ use crate::process::ProcessId;
 use super::Policy;
 use super::tracked::Tracked;
 
+use payback::Paybacks;
 use pressure::Pressure;
 pub(super) use settings::INFO;
 use settings::Settings;
@@ -65,8 +72,8 @@ struct Adaptive {
     /// falls slowly.
     churn: BTreeMap<ProcessId, f32>,
     pressure: Pressure,
-    /// Whether the interval observed last counts.
-    counts: bool,
+    circumstances: Circumstances,
+    paybacks: Paybacks,
     /// Free blocks that each process lacked at the last decision.
     blocks_short: Vec<(ProcessId, u64)>,
 }
@@ -78,7 +85,8 @@ impl Adaptive {
             states: Tracked::default(),
             churn: BTreeMap::new(),
             pressure: Pressure::default(),
-            counts: true,
+            circumstances: Circumstances::default(),
+            paybacks: Paybacks::default(),
             blocks_short: Vec::new(),
         }
     }
@@ -86,13 +94,14 @@ impl Adaptive {
     /// Brings what is remembered up to the observation, in one pass over the regions.
     fn update(&mut self, observation: &Observation) {
         self.pressure.update(&self.settings, observation);
+        self.paybacks.update(observation);
         let remembered: Vec<usize> = observation
             .processes
             .iter()
             .map(|process| self.states.of(process.process).len())
             .collect();
         let mut kept: Vec<(ProcessId, usize)> = Vec::with_capacity(remembered.len());
-        let counts = self.counts;
+        let counts = self.circumstances.counts;
         self.states.merge(observation, |process, region, before| {
             if kept.last().is_none_or(|(id, _)| *id != process.process) {
                 kept.push((process.process, 0));
@@ -167,8 +176,14 @@ impl Policy for Adaptive {
         self.blocks_short = Vec::new();
         if !pressure.is_on_machine() {
             actions.extend(giant::promotions(settings, states, observation, may_grow));
-            let churn = |process| self.churn_of(process);
-            let promotions = promote::promotions(settings, states, observation, may_grow, churn);
+            let churn = |process: ProcessId| self.churn.get(&process).copied().unwrap_or(0.0);
+            let paybacks = &mut self.paybacks;
+            let pays = |process, promotions| {
+                let horizon = settings.payback_horizon;
+                paybacks.pays(process, promotions, horizon, &self.circumstances)
+            };
+            let promotions =
+                promote::promotions(settings, states, observation, may_grow, churn, pays);
             actions.extend(promotions.actions);
             self.blocks_short = promotions.blocks_short;
         }
@@ -220,8 +235,16 @@ impl Policy for Adaptive {
         true
     }
 
-    fn count_interval(&mut self, counts: bool) {
-        self.counts = counts;
+    fn expect(&mut self, circumstances: Circumstances) {
+        self.circumstances = circumstances;
+    }
+
+    fn unmeasured(&self) -> Vec<ProcessId> {
+        self.paybacks.unmeasured().to_vec()
+    }
+
+    fn learn_gain(&mut self, process: ProcessId, gain: Option<Gain>) {
+        self.paybacks.learn(process, gain);
     }
 
     fn demotes_to_give_back(&self) -> bool {

@@ -56,13 +56,14 @@ struct Owner {
     held: u64,
 }
 
-/// What to promote of the processes that `may_grow`, given the churn of each.
+/// What to promote of the processes that `may_grow` and that so many promotions `pay` for, given the churn of each.
 pub(super) fn promotions(
     settings: &Settings,
     states: &Tracked<State>,
     observation: &Observation,
     may_grow: impl Fn(ProcessId) -> bool,
     churn: impl Fn(ProcessId) -> f32,
+    mut pays: impl FnMut(ProcessId, usize) -> bool,
 ) -> Promotions {
     let mut supply = Supply::new(settings, &observation.memory);
     let mut owners = Vec::new();
@@ -77,8 +78,8 @@ pub(super) fn promotions(
         let before = ranked.each_ref().map(Vec::len);
         let churn = churn(process.process);
         let sums = rank_candidates(settings, states, process, (place, churn), &mut ranked);
-        if sums.translations <= settings.tlb_entries {
-            // Its working set fits the TLB: it is left alone.
+        // A process whose working set fits the TLB is left alone.
+        if sums.translations <= settings.tlb_entries || !pays(process.process, sums.candidates) {
             for (rank, before) in ranked.iter_mut().zip(before) {
                 rank.truncate(before);
             }

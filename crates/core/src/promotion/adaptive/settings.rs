@@ -87,6 +87,15 @@ const GIANT_IN_USE: ParameterInfo = ParameterInfo::share(
     0.5,
 );
 
+const PAYBACK_HORIZON: ParameterInfo = ParameterInfo {
+    name: "payback_horizon",
+    summary: "seconds within which a process must be paid back for its promotions, and no more than it has lived; asked where its gain can be measured",
+    unit: "seconds",
+    default: 600.0,
+    min: 1.0,
+    max: 86_400.0,
+};
+
 pub(in crate::promotion) const INFO: PolicyInfo = PolicyInfo {
     name: "adaptive",
     summary: "promotes where it saves translations, at the price that contiguity has now; demotes zero-filled huge pages only while memory is short",
@@ -105,6 +114,7 @@ pub(in crate::promotion) const INFO: PolicyInfo = PolicyInfo {
         MIN_ZERO_FILLED,
         HOT_ZERO_FILLED,
         GIANT_IN_USE,
+        PAYBACK_HORIZON,
     ],
     for_giant_pages: false,
     sequential_chunks: false,
@@ -131,6 +141,7 @@ pub(super) struct Settings {
     pub(super) min_zero_filled: u16,
     pub(super) hot_zero_filled: u16,
     pub(super) giant_in_use: f64,
+    pub(super) payback_horizon: f64,
 }
 
 impl Settings {
@@ -149,6 +160,7 @@ impl Settings {
             min_zero_filled: values.count(&MIN_ZERO_FILLED),
             hot_zero_filled: values.count(&HOT_ZERO_FILLED),
             giant_in_use: values.get(&GIANT_IN_USE),
+            payback_horizon: values.get(&PAYBACK_HORIZON),
         }
     }
 }

@@ -185,6 +185,4 @@ impl Kernel for FakeMemory {
     fn cpu_time_of(&self, _: u32) -> io::Result<Duration> {
         Ok(Duration::ZERO)
     }
-
-    fn sleep(&self, _: Duration) {}
 }

@@ -1,0 +1,98 @@
+//! `adaptive` promotes what is paid back within the time that a process is expected to live.
+
+use std::time::Duration;
+
+use mega_core::Gain;
+use mega_core::engine::{Budgets, Engine, Interval};
+use proptest::prelude::*;
+
+use crate::observations::{policy, target};
+use crate::tiny_machine::{TinyMachine, Truth};
+
+const REGIONS: u64 = 200;
+/// What one promotion takes, in seconds, of the manager and of the program alike.
+const ACT: f64 = 5e-3;
+
+/// A program that uses all of its memory, on a machine that can measure what it would gain.
+fn machine(gain: Option<Gain>) -> TinyMachine {
+    let regions = (0..REGIONS).map(|index| (target(1, index), Truth::base(512, 512)));
+    let mut machine = TinyMachine::new(regions);
+    machine.costs.act = ACT;
+    machine.gains = Some([(1, gain)].into());
+    machine
+}
+
+/// Runs for so many seconds; returns after how many the first region became huge.
+fn first_promotion(
+    machine: &mut TinyMachine,
+    parameters: &[(&str, f64)],
+    seconds: u64,
+) -> Option<f64> {
+    let policy = policy("adaptive", parameters);
+    let mut engine = Engine::new(policy, Budgets::default(), Interval::Auto);
+    let start = machine.clock;
+    while machine.clock < start + Duration::from_secs(seconds) {
+        let report = engine.step(machine).unwrap();
+        machine.clock += report.next_interval;
+    }
+    let (moment, ..) = machine.log.first()?;
+    Some((*moment - start).as_secs_f64())
+}
+
+#[test]
+fn a_program_that_gains_nothing_is_left_alone_and_measured_ever_more_seldom() {
+    let nothing = Gain {
+        saved: 0.0,
+        cpus: 1.0,
+    };
+    let mut machine = machine(Some(nothing));
+    assert_eq!(first_promotion(&mut machine, &[], 3600), None);
+    assert!(machine.measured <= 14, "{} times", machine.measured);
+}
+
+#[test]
+fn a_program_whose_gain_nobody_can_tell_is_promoted_as_before() {
+    let mut unknown = machine(None);
+    unknown.gains = None;
+    for mut machine in [machine(None), unknown] {
+        assert!(first_promotion(&mut machine, &[], 10).unwrap() < 3.0);
+        assert_eq!(machine.huge_pages(1), usize::try_from(REGIONS).expect("a count"));
+    }
+}
+
+#[test]
+fn the_horizon_bounds_what_is_waited_for() {
+    let little = Gain {
+        saved: 0.02,
+        cpus: 1.0,
+    };
+    // 1.5 ms for each of 200 regions, at 20 ms a second, take 15 s to be paid back.
+    let wait = first_promotion(&mut machine(Some(little)), &[], 600).unwrap();
+    assert!((14.0..40.0).contains(&wait), "{wait}");
+    let horizon = [("payback_horizon", 10.0)];
+    assert_eq!(
+        first_promotion(&mut machine(Some(little)), &horizon, 600),
+        None
+    );
+}
+
+proptest! {
+    /// Nothing is promoted before the program has lived as long as it takes to be paid back, and what has lived much longer
+    /// is promoted.
+    #[test]
+    fn a_program_lives_to_be_paid_back(saved in 0.0..1.0_f64, cpus in 0.1..4.0_f64, idle in 0.0..2.0_f64) {
+        let mut machine = machine(Some(Gain { saved, cpus }));
+        machine.idle_cpus = Some(idle);
+        let seconds = 200;
+        let moment = first_promotion(&mut machine, &[], seconds);
+        // Before the first promotion nobody knows what one takes: a millisecond is thought.
+        let price = REGIONS as f64 * 1e-3 * cpus;
+        if let Some(moment) = moment {
+            prop_assert!(moment * saved >= price * 0.9, "{moment} s");
+        }
+        let dearest = REGIONS as f64 * 1e-3 * (cpus + 1.0);
+        if moment.is_none() {
+            prop_assert!(saved * seconds as f64 / 3.0 < dearest, "never");
+        }
+    }
+}
