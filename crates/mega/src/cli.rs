@@ -487,9 +487,10 @@ pub(crate) struct Doctor {
 /// `mega init`
 #[derive(Debug, Args)]
 pub(crate) struct Init {
-    /// The file to write. mega overwrites none
-    #[arg(long, value_name = "FILE", default_value = DEFAULT_CONFIG)]
-    pub(crate) config: PathBuf,
+    /// The file to write; mega overwrites none [default: /etc/mega/mega.toml or, if that exists,
+    /// /etc/mega/mega.toml.d/init.toml, which mega reads after it]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
     /// Name the processes that have at least this much resident
     #[arg(long, value_name = "BYTES", default_value = "256MiB", value_parser = value::some_bytes)]
     pub(crate) min_resident: u64,

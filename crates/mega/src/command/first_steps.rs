@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use rustix::process::geteuid;
 
 use crate::cli::DEFAULT_CONFIG;
+use crate::config;
 use crate::control;
 use crate::exit::Failure;
 use crate::output;
@@ -16,6 +17,7 @@ struct Situation {
     is_root: bool,
     /// Managers that answer; `None` where this user may not ask.
     managers: Option<usize>,
+    /// One that selects something.
     has_configuration: bool,
 }
 
@@ -25,7 +27,7 @@ pub(super) fn run() -> Result<ExitCode, Failure> {
         managers: control::ask_everyone()
             .map(|(managers, _)| managers.len())
             .ok(),
-        has_configuration: Path::new(DEFAULT_CONFIG).exists(),
+        has_configuration: config::selects_something(Path::new(DEFAULT_CONFIG)),
     };
     output::print(&situation.in_words())?;
     Ok(ExitCode::SUCCESS)

@@ -8,6 +8,7 @@ use mega_linux::kernel::Kernel;
 use mega_linux::observe::memory;
 
 use crate::cli::DEFAULT_CONFIG;
+use crate::config;
 use crate::control;
 
 /// Free memory is in pieces from this FMFI on: most of it fits no huge page.
@@ -19,6 +20,7 @@ const TOLD: usize = 3;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Situation {
     memory: Option<MemoryObservation>,
+    /// One that selects something.
     has_configuration: bool,
     managers: usize,
 }
@@ -28,7 +30,7 @@ impl Situation {
     pub(super) fn look(kernel: &dyn Kernel) -> Self {
         Situation {
             memory: memory::observe(kernel).ok(),
-            has_configuration: Path::new(DEFAULT_CONFIG).exists(),
+            has_configuration: config::selects_something(Path::new(DEFAULT_CONFIG)),
             // Whoever may not ask knows of none.
             managers: control::ask_everyone().map_or(0, |(managers, _)| managers.len()),
         }

@@ -152,7 +152,7 @@ impl Draft {
 
     fn finish(self, path: &Path) -> Result<Config, ConfigError> {
         if self.selects.is_empty() {
-            let reason = "selects nothing; add a [[select]] table with a name and at least one of cgroup, executable, user, min_resident";
+            let reason = "selects nothing; `mega init` writes selections from what runs here; or add a [[select]] table with a name and at least one of cgroup, executable, user, min_resident";
             return Err(whole(path, &reason));
         }
         let defaults = self.defaults.over(&Settings::default());

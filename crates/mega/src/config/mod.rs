@@ -14,6 +14,11 @@ use mega_linux::settings::fault::FaultMode;
 use crate::selection::Selection;
 
 pub(crate) use load::load;
+
+/// Whether there is a configuration at `path` that is right and selects something.
+pub(crate) fn selects_something(path: &std::path::Path) -> bool {
+    load(path).is_ok()
+}
 pub(crate) use metrics::Metrics;
 
 /// How processes are managed.

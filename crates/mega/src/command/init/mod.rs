@@ -6,19 +6,20 @@ mod text;
 
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use mega_linux::kernel::LiveKernel;
 use mega_linux::process::{Facts, Table};
 
-use crate::cli::Init;
+use crate::cli::{DEFAULT_CONFIG, Init};
 use crate::exit::Failure;
 use crate::output;
 
 pub(super) fn run(args: &Init) -> Result<ExitCode, Failure> {
-    if !args.print && args.config.exists() {
-        return Err(exists(&args.config));
+    let (path, check) = target(args);
+    if !args.print && path.exists() {
+        return Err(exists(&path));
     }
     let processes = large_processes(args.min_resident)?;
     let candidates = candidates::of(&processes);
@@ -34,13 +35,31 @@ pub(super) fn run(args: &Init) -> Result<ExitCode, Failure> {
         output::print(&text)?;
         return Ok(ExitCode::SUCCESS);
     }
-    write(&args.config, &text)?;
+    write(&path, &text)?;
     output::say(&format!(
-        "wrote {} with {} selections; edit it, then check it: mega daemon --check --config {0}",
-        args.config.display(),
-        candidates.len().max(1)
+        "wrote {} with {}; edit it, then check it: {check}",
+        path.display(),
+        match candidates.len() {
+            0 | 1 => "1 selection".to_owned(),
+            count => format!("{count} selections"),
+        }
     ));
     Ok(ExitCode::SUCCESS)
+}
+
+/// The file to write, and what checks it. A package may have installed a configuration that selects nothing: then it is
+/// a file that is read after that one.
+fn target(args: &Init) -> (PathBuf, String) {
+    const CHECK: &str = "mega daemon --check";
+    if let Some(path) = &args.config {
+        return (path.clone(), format!("{CHECK} --config {}", path.display()));
+    }
+    let main = PathBuf::from(DEFAULT_CONFIG);
+    let path = match main.exists() {
+        true => PathBuf::from(format!("{DEFAULT_CONFIG}.d/init.toml")),
+        false => main,
+    };
+    (path, CHECK.to_owned())
 }
 
 /// What runs here and has at least `least` bytes resident, this process aside.

@@ -9,21 +9,13 @@ use mega_core::policy::DEFAULT_POLICY;
 use super::candidates::{Candidate, Criterion};
 use super::look::{Look, Seen};
 
-/// What every configuration begins with.
+/// What every configuration begins with. It sets nothing: it may be read after a file that does.
 const HEAD: &str = "\
 # Written by `mega init` from what ran here then. Edit it: keep the selections that you want managed, and remove the others.
-# `mega daemon --check` checks it; docs/interfaces.md describes every key. mega manages a process by the first [[select]]
-# that fits it.
-
-# status_group = \"mega\"  # its members may use `mega status` and `mega top` without root
-# fault = \"base\"         # page faults take base pages: changes a THP mode of `always` to `madvise` while mega runs
-
-[defaults]
-policy = \"adaptive\"     # `mega policies` lists all
-interval = \"5s\"         # between two observations
-cpu_budget = \"25%\"      # of one core, for the manager
-copy_budget = \"1GiB\"    # per second, for promotions
-lock_bound = \"10ms\"     # how long mega may hold a program's mmap lock in one go
+# mega manages a process by the first [[select]] that fits it. `mega daemon --check` checks all files together; the
+# documentation (interfaces.md) describes every key. A selection may have settings of its own, as
+#   policy = \"adaptive\"    # `mega policies` lists all
+#   cpu_budget = \"25%\"     # of one core, for the manager
 ";
 
 /// The configuration. `least` is what a process had to have resident to be looked at.

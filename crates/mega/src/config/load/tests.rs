@@ -93,7 +93,7 @@ fn unknown_keys_name_file_line_and_nearest() {
     );
     assert_eq!(
         refusal(&format!("colour = 1\n{SELECT}")),
-        "mega.toml:1: unknown key 'colour'; there are tracker, fault, status_group, metrics, defaults, select"
+        "mega.toml:1: unknown key 'colour'; there are tracker, fault, metrics, status_group, defaults, select"
     );
 }
 
