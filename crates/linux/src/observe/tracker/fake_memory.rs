@@ -168,6 +168,8 @@ impl Kernel for FakeMemory {
         Err(io::Error::from_raw_os_error(libc::ENOTTY))
     }
 
+    fn sleep(&self, _: Duration) {}
+
     fn touch_blocks(&self, _: usize) -> io::Result<Duration> {
         Err(io::Error::other(Refused))
     }

@@ -46,7 +46,6 @@ name = "rest"
 user = "root"
 policy = "ingens"
 interval = "auto"
-interval = "10s"
 coverage = "0%"
 "#,
         &[],

@@ -171,6 +171,8 @@ fn daemon(step: u64) -> ManagerStatus {
             cpu_budget: 0.25,
             copy_budget: GIB,
             standstill: 0.5,
+            coverage: None,
+            short_of_coverage: 0,
             lock_bound_seconds: 0.01,
             longest_hold_seconds: 0.003,
             totals: processes.iter().map(|process| process.observed).sum(),
