@@ -103,6 +103,11 @@ impl Supervisor {
 }
 
 impl Program {
+    /// Its pid.
+    pub(crate) fn pid(&self) -> u32 {
+        u32::try_from(self.pid.as_raw()).unwrap_or_default()
+    }
+
     /// Waits until the program has ended, passing on signals meanwhile. Returns its exit code, 128 + n when
     /// signal n ended it.
     pub(crate) fn wait(&self) -> u8 {

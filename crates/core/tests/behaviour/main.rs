@@ -12,6 +12,7 @@ mod observations;
 mod properties;
 mod stubborn;
 mod tiny_machine;
+mod touches;
 mod trident;
 mod trident_1g_only;
 mod unmet;

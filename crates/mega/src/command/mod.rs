@@ -12,6 +12,7 @@ mod policies;
 mod run;
 mod scan;
 mod status;
+mod worth;
 
 use std::process::ExitCode;
 
@@ -25,6 +26,7 @@ pub(crate) fn dispatch(command: Command) -> Result<ExitCode, Failure> {
         Command::Daemon(args) => daemon::run(&args),
         Command::Status(args) => status::run(&args),
         Command::Scan(args) => scan::run(&args),
+        Command::Worth(args) => worth::run(&args),
         Command::Promote(args) => act::promote(&args),
         Command::Demote(args) => act::demote(&args),
         Command::Frag(args) => frag::run(&args),

@@ -4,6 +4,7 @@
 mod action;
 mod scan;
 mod status;
+mod worth;
 
 use std::collections::BTreeMap;
 
@@ -19,6 +20,7 @@ pub(crate) use status::{
     CompactionReport, FaultReport, GroupStatus, ManagerStatus, Mode, OwnCost, RefusedReport,
     RunReport, StatusReport,
 };
+pub(crate) use worth::{Obstacle, SelectionWorthReport, WorthReport};
 
 /// The version of every structure here. It changes when a field changes its meaning or goes away, not
 /// when one is added.
