@@ -64,7 +64,6 @@ fn calibration() -> Calibration {
             ns: 10.0,
             saved: Estimate::exact(1.0),
         }],
-        scattered: None,
         giant: None,
         promotion: Estimate::exact(0.001),
     }

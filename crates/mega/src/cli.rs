@@ -36,6 +36,12 @@ Example:
   mega top
   mega top mega-top-20261124T140509Z.json";
 
+const WORTH_EXAMPLE: &str = "\
+Exit codes: 0 done, 1 failed, 2 wrong usage, 3 a kernel feature or a privilege is missing; with COMMAND its own, as `mega run`.
+
+Example:
+  mega worth $(pidof redis-server) --seconds 5";
+
 const RANGE_EXAMPLE: &str = "\
 Exit codes: 0 every region is as you want it, 1 some are not, 2 wrong usage, 3 a kernel feature or a privilege is missing.
 
@@ -108,6 +114,9 @@ pub(crate) enum Command {
     /// Look once at a process: what is mapped, accessed, huge and bloat, and what each policy would do
     #[command(after_help = SCAN_EXAMPLE)]
     Scan(Scan),
+    /// Say what huge pages would gain a program, and change nothing
+    #[command(after_help = WORTH_EXAMPLE, override_usage = "mega worth [OPTIONS] <PID>\n       mega worth [OPTIONS] --select <NAME>\n       mega worth [OPTIONS] -- <COMMAND>...")]
+    Worth(Worth),
     /// Promote regions of a process by hand, and check the result
     #[command(after_help = RANGE_EXAMPLE)]
     Promote(Act),
@@ -300,6 +309,34 @@ pub(crate) struct Scan {
     /// Show every region, and do not join like neighbours
     #[arg(long, short, conflicts_with = "json")]
     pub(crate) verbose: bool,
+}
+
+/// `mega worth`
+#[derive(Debug, Args)]
+#[command(group = clap::ArgGroup::new("whom").required(true).args(["pid", "select", "command"]))]
+pub(crate) struct Worth {
+    /// The process
+    #[arg(value_parser = pid())]
+    pub(crate) pid: Option<u32>,
+    /// All processes that this select of the daemon's configuration takes, one after the other
+    #[arg(long, value_name = "NAME")]
+    pub(crate) select: Option<String>,
+    /// The configuration that has the select
+    #[arg(long, value_name = "FILE", default_value = "/etc/mega/mega.toml")]
+    pub(crate) config: PathBuf,
+    /// How long mega measures a process at most. It measures COMMAND again and again until that ends, and tells of the part
+    /// in which huge pages would have saved most
+    #[arg(long, value_name = "SECONDS", default_value = "5", value_parser = value::seconds)]
+    pub(crate) seconds: Duration,
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Also draw what is made huge against what that gains as a picture
+    #[arg(long, value_name = "FILE")]
+    pub(crate) svg: Option<PathBuf>,
+    /// A program to start on base pages, and its arguments
+    #[arg(last = true, value_name = "COMMAND")]
+    pub(crate) command: Vec<OsString>,
 }
 
 /// `mega demote`

@@ -63,6 +63,16 @@ pub(crate) fn lock_bound(text: &str) -> Result<Duration, String> {
     bounded(text, Duration::from_micros(100), Duration::from_secs(10))
 }
 
+/// Parses a number of seconds: 0.1 to 3600.
+pub(crate) fn seconds(text: &str) -> Result<Duration, String> {
+    match text.parse::<f64>() {
+        Ok(seconds) if (0.1..=3600.0).contains(&seconds) => Ok(Duration::from_secs_f64(seconds)),
+        _ => Err(format!(
+            "'{text}' is not a number of seconds from 0.1 to 3600"
+        )),
+    }
+}
+
 /// Parses a share of one core: above 0 % to 100 %.
 pub(crate) fn cpu_share(text: &str) -> Result<f64, String> {
     share(text, 0.001).ok_or_else(|| {

@@ -526,3 +526,44 @@ fn wrong_usage_is_one_line_and_exit_code_2() {
         assert!(output.stdout.is_empty());
     }
 }
+
+#[test]
+fn predictions_and_the_truth_are_put_side_by_side() {
+    if !can_run("predictions_and_the_truth_are_put_side_by_side") {
+        return;
+    }
+    let alone = Alone::new();
+    let worth = |program: &str| {
+        let mut command = alone.live_for("0.4", "worth", &[]);
+        command
+            .env("MEGA_STATE_DIR", alone.folder.path().join("state"))
+            .args(["--rounds=2", "--program", program]);
+        let output = run(&mut command);
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        serde_json::from_slice::<Value>(&output.stdout).expect("JSON")
+    };
+    worth("random");
+    // What an earlier run left is still there.
+    let results = worth("chase");
+    let programs = results["programs"].as_array().expect("programs");
+    assert_eq!(programs.len(), 2);
+    for program in programs {
+        let windows = program["windows"].as_array().expect("windows");
+        let huge: Vec<bool> = windows.iter().map(|it| it["huge"] == true).collect();
+        assert_eq!(huge, [false, true, false, true, false]);
+        for (window, huge) in windows.iter().zip(huge) {
+            assert!(window["cpu_ns_per_operation"].as_f64() > Some(0.0));
+            let share = window["huge_share"].as_f64().expect("a share");
+            assert!(if huge { share > 0.5 } else { share < 0.1 }, "{window}");
+        }
+        for saving in ["predicted", "measured"] {
+            let at = |end: &str| program[saving][end].as_f64().expect("a number");
+            assert!(at("low") <= at("value") && at("value") <= at("high"));
+        }
+    }
+    assert_eq!(results["bars"].as_array().map(Vec::len), Some(4));
+    for file in ["worth.json", "report.md", "scatter.svg"] {
+        assert!(alone.out().join("worth").join(file).is_file(), "{file}");
+    }
+    alone.assert_clean();
+}

@@ -126,8 +126,6 @@ pub struct Calibration {
     pub made: u64,
     /// Base pages against huge pages.
     pub points: Vec<Point>,
-    /// The same with base pages whose frames are scattered over memory; `None` where that was not measured.
-    pub scattered: Option<Vec<Point>>,
     /// Huge pages against giant pages; `None` where there are no giant pages.
     pub giant: Option<Vec<Point>>,
     /// CPU seconds that it takes to make one region huge.
@@ -166,11 +164,7 @@ impl Calibration {
     /// Why this cannot be what a calibration measured; `None` where it can. A file that someone damaged may hold anything.
     #[must_use]
     pub fn nonsense(&self) -> Option<&'static str> {
-        let all = [
-            Some(&self.points),
-            self.scattered.as_ref(),
-            self.giant.as_ref(),
-        ];
+        let all = [Some(&self.points), self.giant.as_ref()];
         let mut points = all.into_iter().flatten().flatten();
         if self.points.is_empty() {
             Some("it holds no point")

@@ -15,9 +15,9 @@ use super::look::Look;
 use super::rounds::{self, Round};
 
 /// Strata at most. Each is looked at in each round.
-const STRATA: usize = 16;
+const STRATA: usize = 8;
 /// Looks in a round beyond one for each stratum.
-const MORE_LOOKS: usize = 16;
+const MORE_LOOKS: usize = 8;
 /// Rounds that only teach.
 const LESSONS: usize = 2;
 /// The share of a unit's entries that should be touched at the end of a look.

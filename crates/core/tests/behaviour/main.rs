@@ -14,6 +14,7 @@ mod promise;
 mod properties;
 mod stubborn;
 mod tiny_machine;
+mod touches;
 mod trident;
 mod trident_1g_only;
 mod unmet;

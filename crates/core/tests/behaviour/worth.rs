@@ -56,7 +56,6 @@ fn calibration(share: f64) -> Calibration {
         valid_for: validity(),
         made: 0,
         points: sizes.into_iter().flat_map(of_size).collect(),
-        scattered: None,
         giant: None,
         promotion: Estimate::within(0.002, 0.001, 0.003),
     }

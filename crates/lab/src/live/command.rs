@@ -18,6 +18,7 @@ use super::progress::Progress;
 use super::report;
 use super::results::Results;
 use super::runner::Runner;
+use super::worth;
 use crate::error::Error;
 use crate::interrupt::Interrupt;
 
@@ -70,6 +71,9 @@ pub struct Live {
     /// The folder for what is written: a folder for each experiment, and index.html
     #[arg(long, value_name = "FOLDER", default_value = "mega-lab")]
     out: PathBuf,
+    /// A program to run, of the experiment `worth` alone; may be given several times [default: all of them]
+    #[arg(long = "program", value_name = "NAME", value_parser = PossibleValuesParser::new(worth::names()))]
+    programs: Vec<String>,
     /// Print JSON instead of a table
     #[arg(long)]
     json: bool,
@@ -89,6 +93,9 @@ pub fn run(command: &Command) -> Result<String, Error> {
 }
 
 fn run_live(live: &Live) -> Result<String, Error> {
+    if live.experiment == worth::NAME {
+        return run_worth(live);
+    }
     let interrupt = Interrupt::catch()?;
     let chosen = chosen(&live.experiment);
     require_programs(&chosen)?;
@@ -116,6 +123,25 @@ fn run_live(live: &Live) -> Result<String, Error> {
     }
     eprintln!("mega lab: the results are in {}", live.out.display());
     in_words_or_json(&all, live)
+}
+
+/// Predictions against the truth: no modes are compared.
+fn run_worth(live: &Live) -> Result<String, Error> {
+    let interrupt = Interrupt::catch()?;
+    let globals = Globals::open()?;
+    cpus::keep_to_first()?;
+    let size = match live.size {
+        Some(size) => size.next_multiple_of(mega_core::HUGE_PAGE_SIZE),
+        None => worth::default_size()?,
+    };
+    let wishes = worth::Wishes {
+        programs: live.programs.clone(),
+        size,
+        rounds: live.rounds,
+        measured: live.seconds,
+        out: live.out.clone(),
+    };
+    worth::run(&wishes, live.json, &globals, &interrupt)
 }
 
 impl Live {
@@ -203,14 +229,19 @@ fn list(json: bool) -> Result<String, Error> {
             .map_err(|e| Error::Failed(format!("writing JSON: {e}")));
     }
     let line = |experiment: &Experiment| format!("{:<14} {}\n", experiment.name, experiment.title);
-    Ok(experiments::ALL.into_iter().map(line).collect())
+    let worth = format!("{:<14} {}\n", worth::NAME, worth::TITLE);
+    Ok(experiments::ALL
+        .into_iter()
+        .map(line)
+        .chain([worth])
+        .collect())
 }
 
 fn names() -> PossibleValuesParser {
     let names = experiments::ALL
         .into_iter()
         .map(|experiment| experiment.name);
-    PossibleValuesParser::new(names.chain([ALL]))
+    PossibleValuesParser::new(names.chain([worth::NAME, ALL]))
 }
 
 /// A hundredth of a second to an hour.

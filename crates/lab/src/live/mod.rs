@@ -27,5 +27,6 @@ mod results;
 mod run;
 mod runner;
 mod server;
+mod worth;
 
 pub use command::{Command, Live, run};

@@ -68,6 +68,7 @@ def main():
             elements, seconds = work.gather()
             gathered, gathering = gathered + elements, gathering + seconds
         runs.append((time.monotonic(), sorted_, sorting, gathered, gathering))
+    over_time = stretches(started, runs)
     elapsed = time.monotonic() - started
     work.check()
     last = [run for run in runs if run[0] >= started + elapsed - measured] or runs[-1:]
@@ -81,13 +82,27 @@ def main():
         "operations": operations,
         "operations_per_second": operations / elapsed,
         "steady_operations_per_second": operations / elapsed,
-        "operations_per_second_over_time": [],
+        "operations_per_second_over_time": over_time,
         "checksum": f"{int(work.found.sum()):016x}",
         "verified": bool(work.right),
         "resident_bytes": rollup("Rss:"),
         "huge_bytes": rollup("AnonHugePages:"),
         "first_touch": None,
     })
+
+
+def stretches(started, runs):
+    """One stretch for each run. An operation is an element sorted and as many gathered as took the same time in the first
+    run: the same work, whatever becomes faster."""
+    first = runs[0]
+    gathered_for_each = first[3] / first[4] * first[2] / first[1]
+    found = []
+    begun = started
+    for ended, sorted_, sorting, gathered, gathering in runs:
+        seconds = sorting / sorted_ + gathered_for_each * gathering / gathered
+        found.append({"from": begun - started, "to": ended - started, "rate": 1 / seconds})
+        begun = ended
+    return found
 
 
 def say(event):

@@ -32,6 +32,19 @@ impl Rates {
         }
     }
 
+    /// Operations per second over the entries that lie wholly in a stretch of time, in seconds; `None` where none does.
+    #[must_use]
+    pub fn between(&self, from: f64, to: f64) -> Option<f64> {
+        let inside = |stretch: &&Stretch| stretch.from >= from && stretch.to <= to;
+        let (mut seconds, mut operations) = (0.0, 0.0);
+        for stretch in self.0.iter().filter(inside) {
+            let length = stretch.to - stretch.from;
+            seconds += length;
+            operations += stretch.rate * length;
+        }
+        (seconds > 0.0).then(|| operations / seconds)
+    }
+
     /// Operations per second over the stretches that begin at `from` seconds since `ready` or later, or over the last
     /// one where none does. `None` where there is none at all.
     #[must_use]
@@ -83,5 +96,7 @@ mod tests {
         near(5.5, 50.0);
         // None begins so late.
         near(7.0, 50.0);
+        assert_eq!(rates.between(0.0, 5.0), Some(15.0));
+        assert_eq!(rates.between(0.5, 4.5), None);
     }
 }

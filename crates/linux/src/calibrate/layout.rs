@@ -1,7 +1,12 @@
-//! The memory that is touched: the same size mapped by base pages, by base pages whose frames are scattered, and by huge
-//! pages.
+//! The memory that is touched: regions mapped by base pages and by huge pages in turn, side by side.
+//!
+//! All of it is first in huge pages, and then every second region is split where it lies. So both halves lie in the same
+//! stretches of physical memory. That matters: what a page walk costs under a hypervisor depends on how it backs the frames,
+//! by more than what base and huge pages differ by.
 
 #![allow(clippy::cast_possible_truncation, reason = "x86-64: usize is u64")]
+
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use mega_core::{BASE_PAGE_SIZE, HUGE_PAGE_SIZE};
 
@@ -10,97 +15,96 @@ use crate::doctor::own_sizes;
 use crate::kernel::Kernel;
 use crate::observe::tracker::own_memory::{Advice, OwnMemory};
 
-/// Up to this size base pages are also measured with scattered frames, in bytes: enough to see whether frames matter.
-const MOST_SCATTERED: u64 = 512 << 20;
+/// Words in a region.
+const REGION: usize = HUGE_PAGE_SIZE as usize / size_of::<u64>();
 
-/// How memory is mapped.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Layout {
-    /// By base pages, touched first in order, as an array is.
-    Base,
-    /// By base pages, touched first in random order: their frames lie anywhere.
-    Scattered,
-    /// By huge pages.
-    Huge,
-}
-
-/// Memory in every layout, which grows from one working set to the next.
+/// Memory in both layouts, which grows from one working set to the next.
 pub(super) struct Layouts {
-    base: OwnMemory,
-    scattered: OwnMemory,
-    huge: OwnMemory,
-    /// Bytes that are there of each but `scattered`.
+    memory: OwnMemory,
+    /// Bytes that are there in each layout.
     size: u64,
 }
 
+/// The words of one layout: those of every second region.
+#[derive(Clone, Copy)]
+pub(super) struct Half<'a> {
+    all: &'a [AtomicU64],
+    /// 0, or the words of a region.
+    first: usize,
+}
+
 impl Layouts {
-    /// Bytes that a working set takes in all layouts together.
+    /// Bytes that a working set takes in both layouts together.
     pub(super) fn bytes(size: u64) -> u64 {
-        2 * size + size.min(MOST_SCATTERED)
+        2 * size
     }
 
     /// Maps as much as a working set of `most` bytes takes. No page is there yet.
     pub(super) fn map(most: u64) -> Result<Self, Error> {
-        let map = |bytes: u64, advice| {
-            let regions = usize::try_from(bytes.div_ceil(HUGE_PAGE_SIZE)).unwrap_or(usize::MAX);
-            let memory = OwnMemory::new(regions)?;
-            memory.advise(memory.range(), advice)?;
-            Ok(memory)
-        };
-        let refused = |source| Error::Io {
-            attempt: "map memory for a calibration".to_owned(),
-            source,
-        };
-        Ok(Layouts {
-            base: map(most, Advice::NoHuge).map_err(refused)?,
-            scattered: map(most.min(MOST_SCATTERED), Advice::NoHuge).map_err(refused)?,
-            huge: map(most, Advice::Huge).map_err(refused)?,
-            size: 0,
-        })
+        let regions = Self::bytes(most) / HUGE_PAGE_SIZE;
+        let memory = OwnMemory::new(regions as usize).map_err(refused)?;
+        memory
+            .advise(memory.range(), Advice::Huge)
+            .map_err(refused)?;
+        Ok(Layouts { memory, size: 0 })
     }
 
-    /// Touches first what a working set of `size` bytes needs beyond what is there. Returns whether all of `huge` lies in
-    /// huge pages; where it does not, no free block was found.
+    /// Touches first what a working set of `size` bytes needs beyond what is there, and splits half of it. Returns whether
+    /// all of it came in huge pages; where it did not, no free block was found.
     pub(super) fn grow(&mut self, kernel: &dyn Kernel, size: u64) -> Result<bool, Error> {
-        touch_first(&self.base, self.size..size);
-        touch_scattered(
-            &self.scattered,
-            self.size.min(MOST_SCATTERED)..size.min(MOST_SCATTERED),
-        );
-        let start = self.huge.range().start;
-        for offset in (self.size..size).step_by(HUGE_PAGE_SIZE as usize) {
-            self.huge.write(start + offset);
+        let start = self.memory.range().start;
+        let new = start + Self::bytes(self.size)..start + Self::bytes(size);
+        // No page may hold only zeros: the kernel would give it back at the split.
+        for address in new.clone().step_by(BASE_PAGE_SIZE as usize) {
+            self.memory.write(address);
         }
-        self.size = size;
-        let first = start..start + HUGE_PAGE_SIZE;
+        let first = new.start..new.start + HUGE_PAGE_SIZE;
         let found = own_sizes(kernel, &first).map_err(|source| Error::Io {
             attempt: "read /proc/self/smaps".to_owned(),
             source,
         })?;
-        Ok(found.huge >= size)
-    }
-
-    /// The memory of a layout; `None` where a working set of `size` bytes is not measured in it.
-    pub(super) fn memory(&self, layout: Layout, size: u64) -> Option<&OwnMemory> {
-        match layout {
-            Layout::Base => Some(&self.base),
-            Layout::Scattered => (size <= MOST_SCATTERED).then_some(&self.scattered),
-            Layout::Huge => Some(&self.huge),
+        if found.huge < new.end - new.start {
+            return Ok(false);
         }
+        for region in new.step_by(2 * HUGE_PAGE_SIZE as usize) {
+            let second_page = region + BASE_PAGE_SIZE..region + 2 * BASE_PAGE_SIZE;
+            self.memory
+                .advise(second_page, Advice::Cold)
+                .map_err(refused)?;
+            // khugepaged would join it again.
+            self.memory
+                .advise(region..region + HUGE_PAGE_SIZE, Advice::NoHuge)
+                .map_err(refused)?;
+        }
+        self.size = size;
+        Ok(true)
+    }
+
+    /// The base pages of a working set of `size` bytes, a power of two, and its huge pages.
+    pub(super) fn halves(&self, size: u64) -> [Half<'_>; 2] {
+        let all = self.memory.words(Self::bytes(size));
+        [0, REGION].map(|first| Half { all, first })
     }
 }
 
-fn touch_first(memory: &OwnMemory, offsets: std::ops::Range<u64>) {
-    for offset in offsets.step_by(BASE_PAGE_SIZE as usize) {
-        memory.write(memory.range().start + offset);
+impl Half<'_> {
+    /// How many words it has, a power of two.
+    pub(super) fn len(&self) -> usize {
+        self.all.len() / 2
+    }
+
+    /// One of its words.
+    #[inline]
+    pub(super) fn read(&self, index: usize) -> u64 {
+        let in_region = index & (REGION - 1);
+        let index = (index - in_region) * 2 + self.first + in_region;
+        self.all[index].load(Ordering::Relaxed)
     }
 }
 
-fn touch_scattered(memory: &OwnMemory, offsets: std::ops::Range<u64>) {
-    let pages = (offsets.end - offsets.start) / BASE_PAGE_SIZE;
-    let mut order: Vec<u64> = (0..pages).collect();
-    super::touching::Random::new().shuffle(&mut order);
-    for page in order {
-        memory.write(memory.range().start + offsets.start + page * BASE_PAGE_SIZE);
+fn refused(source: std::io::Error) -> Error {
+    Error::Io {
+        attempt: "prepare memory for a calibration".to_owned(),
+        source,
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! It takes a few seconds, once on each machine and kernel, on one CPU at the lowest priority. It touches memory of its own
 //! on base pages and on huge pages in turns, so what the machine does meanwhile meets both alike. It changes no setting.
+//! Both lie in the same stretches of physical memory ([`layout`]).
 
 mod layout;
 mod promotion;
@@ -101,21 +102,19 @@ pub fn measure(
         let measuring = scope.spawn(|| measure_here(kernel, working_sets, progress));
         measuring.join()
     });
-    let (points, scattered, promotion) =
-        measured.unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+    let (points, promotion) = measured.unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
     Ok(Calibration {
         valid_for,
         made: SystemTime::now()
             .duration_since(UNIX_EPOCH)
             .map_or(0, |since| since.as_secs()),
         points,
-        scattered: (!scattered.is_empty()).then_some(scattered),
         giant: None,
         promotion,
     })
 }
 
-type Measured = (Vec<Point>, Vec<Point>, mega_core::worth::Estimate);
+type Measured = (Vec<Point>, mega_core::worth::Estimate);
 
 fn measure_here(
     kernel: &dyn Kernel,
@@ -127,14 +126,12 @@ fn measure_here(
     let promotion = promotion::measure()?;
     let sizes = fitting(kernel, working_sets)?;
     let mut layouts = Layouts::map(sizes.last().copied().unwrap_or(HUGE_PAGE_SIZE))?;
-    let (mut points, mut scattered) = (Vec::new(), Vec::new());
+    let mut points = Vec::new();
     for (number, &size) in sizes.iter().enumerate() {
         if !layouts.grow(kernel, size)? {
             break;
         }
-        let of_size = turns::take(&layouts, size);
-        points.extend(of_size.points);
-        scattered.extend(of_size.scattered);
+        points.extend(turns::take(&layouts, size));
         progress((number + 1) as f64 / sizes.len() as f64);
     }
     if points.is_empty() {
@@ -143,7 +140,7 @@ fn measure_here(
             remedy: "free memory, or compact it (`mega compact`)".to_owned(),
         });
     }
-    Ok((points, scattered, promotion))
+    Ok((points, promotion))
 }
 
 /// The working sets of which two fit into free memory.

@@ -1,11 +1,12 @@
-//! The ways of touching pages, as loops over words. All words are 0, which no compiler knows.
+//! The ways of touching pages, as loops over words. All but the first of each page are 0, which no compiler knows.
 
 #![allow(clippy::cast_possible_truncation, reason = "x86-64: usize is u64")]
 
 use std::hint::black_box;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use mega_core::worth::Touching;
+
+use super::layout::Half;
 
 /// Words in a base page, and in a cache line.
 const PAGE: usize = 512;
@@ -16,7 +17,7 @@ const STEPS: u32 = 64;
 const ROW: usize = 128;
 
 /// Touches `words`, a power of two of them, about `touches` times in this way.
-pub(super) fn touch(how: Touching, words: &[AtomicU64], touches: usize, random: &mut Random) {
+pub(super) fn touch(how: Touching, words: Half<'_>, touches: usize, random: &mut Random) {
     match how {
         Touching::Serial => chains::<1>(words, touches, random),
         Touching::TwoChains => chains::<2>(words, touches, random),
@@ -31,7 +32,7 @@ pub(super) fn touch(how: Touching, words: &[AtomicU64], touches: usize, random: 
 
 /// Reads a word of each cache line of a small working set, and of each page of a large one: what caches can keep of it
 /// between two uses is there afterwards.
-pub(super) fn warm(words: &[AtomicU64]) {
+pub(super) fn warm(words: Half<'_>) {
     /// Words of a working set whose lines a cache may hold: 128 MiB.
     const SMALL: usize = 16 << 20;
     let step = if words.len() > SMALL { PAGE } else { LINE };
@@ -43,59 +44,59 @@ pub(super) fn warm(words: &[AtomicU64]) {
         } else {
             0
         };
-        sum ^= words[(index + shift) % words.len()].load(Ordering::Relaxed);
+        sum ^= words.read((index + shift) % words.len());
     }
     black_box(sum);
 }
 
 /// So many chains at once: the next address of each is known when its last touch is done.
-fn chains<const N: usize>(words: &[AtomicU64], touches: usize, random: &mut Random) {
+fn chains<const N: usize>(words: Half<'_>, touches: usize, random: &mut Random) {
     let mask = words.len() - 1;
     let mut states = [(); N].map(|()| Random(random.next()));
     let mut found = [0; N];
     for _ in 0..touches / N {
         for chain in 0..N {
             let index = states[chain].next().wrapping_add(found[chain]);
-            found[chain] = words[index as usize & mask].load(Ordering::Relaxed);
+            found[chain] = words.read(index as usize & mask);
         }
     }
     black_box(found);
 }
 
-fn overlapped(words: &[AtomicU64], touches: usize, random: &mut Random) {
+fn overlapped(words: Half<'_>, touches: usize, random: &mut Random) {
     let mask = words.len() - 1;
     let mut sum = 0;
     for _ in 0..touches {
-        sum ^= words[random.next() as usize & mask].load(Ordering::Relaxed);
+        sum ^= words.read(random.next() as usize & mask);
     }
     black_box(sum);
 }
 
-fn worked(words: &[AtomicU64], touches: usize, random: &mut Random) {
+fn worked(words: Half<'_>, touches: usize, random: &mut Random) {
     let mask = words.len() - 1;
     let mut sum = 0;
     for _ in 0..touches {
         for _ in 1..STEPS {
             random.next();
         }
-        sum ^= words[random.next() as usize & mask].load(Ordering::Relaxed);
+        sum ^= words.read(random.next() as usize & mask);
     }
     black_box(sum);
 }
 
-fn rows(words: &[AtomicU64], touches: usize, random: &mut Random) {
+fn rows(words: Half<'_>, touches: usize, random: &mut Random) {
     let mask = words.len() - 1;
     let mut sum = 0;
     for _ in 0..touches {
         let start = random.next() as usize & mask & !(ROW - 1);
-        for word in &words[start..start + ROW] {
-            sum ^= word.load(Ordering::Relaxed);
+        for index in start..start + ROW {
+            sum ^= words.read(index);
         }
     }
     black_box(sum);
 }
 
-fn neighbours(words: &[AtomicU64], touches: usize, random: &mut Random) {
+fn neighbours(words: Half<'_>, touches: usize, random: &mut Random) {
     const PAGES: usize = 8;
     let mask = words.len() - 1;
     let mut sum = 0;
@@ -105,19 +106,19 @@ fn neighbours(words: &[AtomicU64], touches: usize, random: &mut Random) {
         let word = (number >> 50) % PAGE;
         for page in 0..PAGES {
             let index = start + page * PAGE + (word + page * 9 * LINE) % PAGE;
-            sum ^= words[index].load(Ordering::Relaxed);
+            sum ^= words.read(index);
         }
     }
     black_box(sum);
 }
 
-fn stream(words: &[AtomicU64], touches: usize, random: &mut Random) {
+fn stream(words: Half<'_>, touches: usize, random: &mut Random) {
     let mask = words.len() - 1;
     let mut page = random.next() as usize & mask & !(PAGE - 1);
     let mut sum = 0;
     for _ in 0..touches {
         for index in (page..page + PAGE).step_by(LINE) {
-            sum ^= words[index].load(Ordering::Relaxed);
+            sum ^= words.read(index);
         }
         page = (page + PAGE) & mask;
     }
@@ -139,13 +140,5 @@ impl Random {
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
         self.0
-    }
-
-    /// Puts the numbers in any order.
-    pub(super) fn shuffle(&mut self, numbers: &mut [u64]) {
-        for last in (1..numbers.len()).rev() {
-            let other = self.next() % (last as u64 + 1);
-            numbers.swap(last, other as usize);
-        }
     }
 }

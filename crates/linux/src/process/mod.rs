@@ -5,6 +5,7 @@ pub mod claim;
 pub mod eligible;
 mod facts;
 pub mod not_eligible;
+pub mod obstacles;
 pub mod sharing;
 mod stat;
 pub(crate) mod statm;

@@ -17,6 +17,7 @@ mod run;
 mod scan;
 mod status;
 mod top;
+mod worth;
 mod worth_doing;
 
 use std::process::ExitCode;
@@ -35,6 +36,7 @@ pub(crate) fn dispatch(command: Option<Command>) -> Result<ExitCode, Failure> {
         Command::Status(args) => status::run(&args),
         Command::Top(args) => top::run(&args),
         Command::Scan(args) => scan::run(&args),
+        Command::Worth(args) => worth::run(&args),
         Command::Promote(args) => act::promote(&args),
         Command::Demote(args) => act::demote(&args),
         Command::Frag(args) => frag::run(&args),

@@ -6,6 +6,7 @@ mod coverage;
 mod process;
 mod scan;
 mod status;
+mod worth;
 
 use std::collections::BTreeMap;
 
@@ -23,6 +24,7 @@ pub(crate) use status::{
     CompactionReport, FaultReport, GroupStatus, ManagerStatus, Mode, OwnCost, ProfileUse,
     RefusedReport, RunReport, StatusReport,
 };
+pub(crate) use worth::{Obstacle, SelectionWorthReport, WorthReport};
 
 /// The version of every structure here. It changes when a field changes its meaning or goes away, not
 /// when one is added.

@@ -1,5 +1,7 @@
 //! `java`: a Java heap of small objects, used at random and then mostly dropped.
 
+use std::process::Command;
+
 use crate::error::Error;
 use crate::live::experiment::{Experiment, Rounds};
 use crate::live::goal::{Bound, Goal};
@@ -18,6 +20,9 @@ const JAVAC: Program = Program {
     name: "javac",
     package: "openjdk-17-jdk-headless",
 };
+
+/// What must be installed.
+pub(crate) const PROGRAMS: [Program; 2] = [JAVA, JAVAC];
 
 /// The program.
 const SOURCE: &str = include_str!("../../programs/Heap.java");
@@ -39,7 +44,7 @@ pub(super) const JAVA_HEAP: Experiment = Experiment {
             reserves it: then faults take huge pages, and khugepaged is left what they do not. In the other modes it \
             advises nothing.",
     paper: None,
-    programs: &[JAVA, JAVAC],
+    programs: &PROGRAMS,
     metrics: &[OPERATIONS, RESIDENT, HUGE, KEPT, MANAGER_CPU],
     goals: &[Goal::best_static(OPERATIONS.id, Bound::AtLeast(0.95))],
     modes: Mode::usual,
@@ -51,6 +56,24 @@ pub(super) const JAVA_HEAP: Experiment = Experiment {
 #[allow(clippy::cast_precision_loss)]
 fn run(run: &Run<'_>) -> Result<Sample, Error> {
     compile(run)?;
+    let (process, ready) = run.ready_workload(command(run)?)?;
+    run.settle(ready.pid, run.size)?;
+    run.sleep(run.measured)?;
+    let working = resident::of(ready.pid)?;
+    let done = process.finish()?;
+    Ok(Sample::default()
+        .with(OPERATIONS, done.rate_over_last(run.measured))
+        .with(RESIDENT, working.resident_bytes as f64)
+        .with(HUGE, working.huge_bytes as f64)
+        .with(KEPT, done.resident_bytes as f64)
+        .with(MANAGER_CPU, run.manager_cpu_share()?))
+}
+
+/// What runs the compiled program ([`compile`]).
+///
+/// # Errors
+/// When Java is not installed, and as [`Run::command`].
+pub(crate) fn command(run: &Run<'_>) -> Result<Command, Error> {
     let mut command = run.command(JAVA.find()?)?;
     command
         .arg("-cp")
@@ -66,20 +89,14 @@ fn run(run: &Run<'_>) -> Result<Sample, Error> {
         .arg("Heap")
         .arg((run.size / 2).to_string())
         .arg(run.seed.to_string());
-    let (process, ready) = run.ready_workload(command)?;
-    run.settle(ready.pid, run.size)?;
-    run.sleep(run.measured)?;
-    let working = resident::of(ready.pid)?;
-    let done = process.finish()?;
-    Ok(Sample::default()
-        .with(OPERATIONS, done.rate_over_last(run.measured))
-        .with(RESIDENT, working.resident_bytes as f64)
-        .with(HUGE, working.huge_bytes as f64)
-        .with(KEPT, done.resident_bytes as f64)
-        .with(MANAGER_CPU, run.manager_cpu_share()?))
+    Ok(command)
 }
 
-fn compile(run: &Run<'_>) -> Result<(), Error> {
+/// Compiles the program into the run's folder.
+///
+/// # Errors
+/// When the compiler is not installed, or fails.
+pub(crate) fn compile(run: &Run<'_>) -> Result<(), Error> {
     let source = run.scratch.join("Heap.java");
     std::fs::write(&source, SOURCE)
         .map_err(|e| Error::io(format!("writing {}", source.display()), e))?;

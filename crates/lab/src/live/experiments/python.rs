@@ -1,5 +1,8 @@
 //! `python`: NumPy sorting and gathering.
 
+use std::path::PathBuf;
+use std::process::Command;
+
 use serde::Deserialize;
 
 use crate::error::Error;
@@ -20,6 +23,9 @@ const NUMPY: Program = Program {
     name: "/usr/lib/python3/dist-packages/numpy/__init__.py",
     package: "python3-numpy",
 };
+
+/// What must be installed.
+pub(crate) const PROGRAMS: [Program; 2] = [PYTHON, NUMPY];
 
 /// The program.
 const SOURCE: &str = include_str!("../../programs/sort_and_gather.py");
@@ -44,7 +50,7 @@ pub(super) const PYTHON_ARRAYS: Experiment = Experiment {
             of an eighth of it, in turn. NumPy itself asks for huge pages (MADV_HUGEPAGE) for arrays of 4 MiB or more, \
             so that in the khugepaged modes they come at fault.",
     paper: None,
-    programs: &[PYTHON, NUMPY],
+    programs: &PROGRAMS,
     metrics: &[GATHERED, SORTED, RESIDENT, HUGE, MANAGER_CPU],
     goals: &[
         Goal::best_static(GATHERED.id, Bound::AtLeast(0.95)),
@@ -63,17 +69,30 @@ struct Rates {
     gathered: f64,
 }
 
-#[allow(clippy::cast_precision_loss)]
-fn run(run: &Run<'_>) -> Result<Sample, Error> {
-    let rates = run.scratch.join("rates.json");
+/// What runs the program.
+///
+/// # Errors
+/// When Python is not installed, and as [`Run::command`].
+pub(crate) fn command(run: &Run<'_>) -> Result<Command, Error> {
     let mut command = run.command(PYTHON.find()?)?;
     command
         .args(["-c", SOURCE])
         .arg(run.size.to_string())
         .arg(run.seed.to_string())
         .arg(run.measured.as_secs_f64().to_string())
-        .arg(&rates);
-    let done = run.settled_workload(command)?;
+        .arg(rates(run));
+    Ok(command)
+}
+
+/// The file that the program writes its rates to.
+fn rates(run: &Run<'_>) -> PathBuf {
+    run.scratch.join("rates.json")
+}
+
+#[allow(clippy::cast_precision_loss)]
+fn run(run: &Run<'_>) -> Result<Sample, Error> {
+    let done = run.settled_workload(command(run)?)?;
+    let rates = rates(run);
     let attempted = format!("reading the program's rates in {}", rates.display());
     let text = std::fs::read_to_string(&rates).map_err(|e| Error::io(&*attempted, e))?;
     let rates: Rates =

@@ -1,0 +1,196 @@
+//! `mega lab live worth`: what mega says huge pages would save each program, against what they then save it.
+//!
+//! A program runs on base pages. mega measures how often it touches pages and predicts from that what huge pages would
+//! save. Then all of its memory is made huge and broken up again, several times, while it runs on: its CPU time for each
+//! operation with huge pages against that with base pages right before and after is the truth.
+
+mod judge;
+mod program;
+mod report;
+mod results;
+mod running;
+mod scatter;
+mod truth;
+mod turns;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use mega_core::bytes;
+use mega_core::worth::{Calibration, Worth, predict};
+use mega_linux::kernel::LiveKernel;
+use mega_linux::touches::Effort;
+use mega_linux::{Host, HostOptions, LinuxMachine, MachineOptions, calibrate, process};
+
+use super::globals::Globals;
+use super::machine::Machine;
+use super::mode::Mode;
+use super::run::Run;
+use super::runner::scratch;
+use crate::error::Error;
+use crate::interrupt::Interrupt;
+use crate::warm_up::warm_up;
+use program::Program;
+use results::{ProgramResult, Results};
+use running::Running;
+
+/// What the command line calls it.
+pub(super) const NAME: &str = "worth";
+/// What it asks, in one line.
+pub(super) const TITLE: &str = "what mega says huge pages would save, against what they save";
+
+/// How long a program works before it is measured.
+const WARM_UP: Duration = Duration::from_secs(2);
+
+/// What is asked for.
+pub(super) struct Wishes {
+    /// Names of programs; all where there are none.
+    pub(super) programs: Vec<String>,
+    /// Bytes of memory of each program.
+    pub(super) size: u64,
+    /// How often each program gets huge pages.
+    pub(super) rounds: u32,
+    /// How long each state is measured.
+    pub(super) measured: Duration,
+    /// The folder in which the results' own folder lies.
+    pub(super) out: PathBuf,
+}
+
+/// The names of all programs.
+pub(super) fn names() -> Vec<&'static str> {
+    Program::ALL.iter().map(|program| program.name).collect()
+}
+
+/// Runs it, writes the results, and returns them as text, or as JSON.
+///
+/// # Errors
+/// When a program is missing, fails or finds its data wrong, when mega cannot measure, or when interrupted.
+pub(super) fn run(
+    wishes: &Wishes,
+    json: bool,
+    globals: &Globals,
+    interrupt: &Interrupt,
+) -> Result<String, Error> {
+    let chosen: Vec<&Program> = Program::ALL
+        .iter()
+        .filter(|program| {
+            wishes.programs.is_empty() || wishes.programs.iter().any(|name| name == program.name)
+        })
+        .collect();
+    for needed in chosen.iter().flat_map(|program| program.needs()) {
+        needed.find()?;
+    }
+    let measuring = Measuring::open()?;
+    let mut found = Vec::new();
+    for program in chosen {
+        eprintln!("mega lab: {NAME}: {}", program.name);
+        // Base pages at every fault, and no khugepaged, whatever the program asks for.
+        let held = globals.set(&Mode::Base)?;
+        let result = one(program, wishes, &measuring, interrupt);
+        held.put_back()?;
+        interrupt.check()?;
+        found.push(result.map_err(|error| in_program(program, error))?);
+        // Each as soon as it is there: the others may take long.
+        let results = Results::of(Machine::this(), found.clone());
+        report::write(&wishes.out, results)?;
+    }
+    let all = report::read(&wishes.out)?.unwrap_or_else(|| Results::of(Machine::this(), found));
+    if json {
+        return all.to_json();
+    }
+    Ok(report::in_words(&all))
+}
+
+fn in_program(program: &Program, error: Error) -> Error {
+    let text = format!("{NAME}, {}: {error}", program.name);
+    match error {
+        Error::Missing(_) => Error::Missing(text),
+        Error::Failed(_) | Error::Io { .. } => Error::Failed(text),
+    }
+}
+
+fn one(
+    program: &Program,
+    wishes: &Wishes,
+    measuring: &Measuring,
+    interrupt: &Interrupt,
+) -> Result<ProgramResult, Error> {
+    warm_up(2 * wishes.size)?;
+    let scratch = scratch()?;
+    let run = Run {
+        mode: &Mode::Base,
+        size: wishes.size,
+        measured: wishes.measured,
+        interval: Duration::from_secs(1),
+        seed: 1,
+        scratch: scratch.path(),
+        interrupt,
+    };
+    let running = Running::start(program, &run)?;
+    run.sleep(WARM_UP)?;
+    let worth = measuring.predict(running.pid())?;
+    let windows = turns::take(&run, &running, wishes.rounds)?;
+    let measured = running.finish(&windows)?;
+    let saved = truth::saved(&measured).ok_or_else(|| {
+        Error::Failed("it did nothing while it was measured; give it more --seconds".to_owned())
+    })?;
+    Ok(ProgramResult::new(
+        program.name,
+        wishes,
+        &worth,
+        saved,
+        &measured,
+    ))
+}
+
+/// What a prediction takes.
+struct Measuring {
+    host: Arc<Host>,
+    calibration: Calibration,
+}
+
+impl Measuring {
+    fn open() -> Result<Self, Error> {
+        let failed = |error: &mega_linux::Error| {
+            Error::from_linux(error, "this experiment looks at programs' Accessed bits")
+        };
+        let host = Host::open(HostOptions::default()).map_err(|error| failed(&error))?;
+        let (calibration, origin) =
+            calibrate::load_or_measure(&LiveKernel, &mut |_| ()).map_err(|error| failed(&error))?;
+        if let calibrate::Origin::Measured { why, .. } = origin {
+            eprintln!("mega lab: measured what touches cost on this machine, as {why}");
+        }
+        Ok(Measuring {
+            host: Arc::new(host),
+            calibration,
+        })
+    }
+
+    fn predict(&self, pid: u32) -> Result<Worth, Error> {
+        let failed = |error: mega_linux::Error| Error::Failed(error.to_string());
+        let process = process::identify(&LiveKernel, pid).map_err(failed)?;
+        let mut machine = LinuxMachine::new(Arc::clone(&self.host), MachineOptions::default());
+        machine.set_targets(vec![process]);
+        let touches = machine
+            .measure_touches(process, Effort::default())
+            .map_err(failed)?;
+        Ok(predict(&touches, &self.calibration))
+    }
+}
+
+/// The size by default: a sixteenth of what is available, as of the other experiments, and at least 1 GiB where a
+/// quarter of it is that much.
+///
+/// # Errors
+/// When `/proc` cannot be read.
+pub(super) fn default_size() -> Result<u64, Error> {
+    let available = crate::available::bytes()?;
+    let size = (available / 16).max((available / 4).min(1 << 30));
+    Ok(size / mega_core::HUGE_PAGE_SIZE * mega_core::HUGE_PAGE_SIZE)
+}
+
+/// A number of bytes in words.
+fn in_bytes(size: u64) -> String {
+    bytes::format(size)
+}

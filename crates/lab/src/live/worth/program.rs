@@ -1,0 +1,87 @@
+//! The programs, of the lab and from elsewhere.
+
+use crate::live::experiments::{java, python};
+use crate::live::package::Program as Installed;
+use crate::live::server::memcached::MEMCACHED;
+use crate::live::server::redis::REDIS;
+
+/// A program that is measured.
+pub(super) struct Program {
+    pub(super) name: &'static str,
+    pub(super) kind: Kind,
+}
+
+/// How it is started.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// A workload of the lab's own of this name, with the size asked for.
+    Workload(&'static str),
+    /// One that uses as much memory as it does by default.
+    SmallWorkload(&'static str),
+    /// Redis, asked for values of 1 KiB.
+    Redis,
+    /// memcached, asked for the same.
+    Memcached,
+    /// A JVM with a heap of small objects.
+    Java,
+    /// NumPy sorting and gathering.
+    Python,
+}
+
+impl Program {
+    /// All, in the order in which they are run.
+    pub(super) const ALL: [Program; 15] = [
+        Program::workload("random"),
+        Program::workload("chase"),
+        Program::workload("btree"),
+        Program::workload("graph-bfs"),
+        Program::workload("hash-join"),
+        Program::workload("xs-lookup"),
+        Program::workload("stride"),
+        Program::workload("chunks"),
+        Program::workload("hot-cold"),
+        Program::small("small"),
+        Program::small("matrix"),
+        Program {
+            name: "redis",
+            kind: Kind::Redis,
+        },
+        Program {
+            name: "memcached",
+            kind: Kind::Memcached,
+        },
+        Program {
+            name: "java",
+            kind: Kind::Java,
+        },
+        Program {
+            name: "python",
+            kind: Kind::Python,
+        },
+    ];
+
+    const fn workload(name: &'static str) -> Self {
+        Program {
+            name,
+            kind: Kind::Workload(name),
+        }
+    }
+
+    const fn small(name: &'static str) -> Self {
+        Program {
+            name,
+            kind: Kind::SmallWorkload(name),
+        }
+    }
+
+    /// What must be installed.
+    pub(super) fn needs(&self) -> &'static [Installed] {
+        match self.kind {
+            Kind::Workload(_) | Kind::SmallWorkload(_) => &[],
+            Kind::Redis => &[REDIS],
+            Kind::Memcached => &[MEMCACHED],
+            Kind::Java => &java::PROGRAMS,
+            Kind::Python => &python::PROGRAMS,
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! The results as files and as text. A run of some programs keeps what lies in the folder of the others.
+
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+
+use mega_core::worth::Estimate;
+
+use super::results::{ProgramResult, Results};
+use super::{NAME, TITLE, in_bytes, scatter};
+use crate::error::Error;
+
+const JSON: &str = "worth.json";
+const REPORT: &str = "report.md";
+const SCATTER: &str = "scatter.svg";
+/// The heads of the table, and the line below them.
+const HEADS: &str = "| program | predicted | measured | off by | touches a second | working set | pages a line | saved a touch | huge |\n\
+                     | --- | --- | --- | --- | --- | --- | --- | --- | --- |\n";
+
+/// Writes the files, with the programs that an earlier run left there.
+///
+/// # Errors
+/// When a file cannot be read or written.
+pub(super) fn write(out: &Path, results: Results) -> Result<(), Error> {
+    let all = match read(out)? {
+        Some(earlier) => results.with(earlier),
+        None => results,
+    };
+    let folder = folder(out);
+    std::fs::create_dir_all(&folder)
+        .map_err(|e| Error::io(format!("making the folder {}", folder.display()), e))?;
+    file(&folder, JSON, &all.to_json()?)?;
+    file(&folder, REPORT, &in_words(&all))?;
+    file(&folder, SCATTER, &scatter::draw(&all.programs))
+}
+
+/// What an earlier run left.
+///
+/// # Errors
+/// When it cannot be read, or is no such result.
+pub(super) fn read(out: &Path) -> Result<Option<Results>, Error> {
+    let path = folder(out).join(JSON);
+    let attempted = format!("reading {}", path.display());
+    let text = match std::fs::read(&path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(Error::io(attempted, error)),
+    };
+    serde_json::from_slice(&text)
+        .map(Some)
+        .map_err(|e| Error::Failed(format!("{attempted}: {e}; remove it")))
+}
+
+fn folder(out: &Path) -> PathBuf {
+    out.join(NAME)
+}
+
+fn file(folder: &Path, name: &str, text: &str) -> Result<(), Error> {
+    let path = folder.join(name);
+    std::fs::write(&path, text).map_err(|e| Error::io(format!("writing {}", path.display()), e))
+}
+
+/// As Markdown, which a terminal shows well enough.
+pub(super) fn in_words(results: &Results) -> String {
+    let machine = &results.machine;
+    let mut text = format!(
+        "# {NAME}: {TITLE}\n\n{}, {}, {}\n\n{HEADS}",
+        machine.cpu, machine.kernel, machine.commit
+    );
+    for program in &results.programs {
+        text.push_str(&row(program));
+    }
+    text.push('\n');
+    for bar in &results.bars {
+        let verdict = if bar.met { "met" } else { "missed" };
+        // Writing to a string does not fail.
+        let _ = writeln!(text, "- {}: {} ({verdict})", bar.bar, bar.found);
+    }
+    let _ = writeln!(
+        text,
+        "\nShares of CPU time, with the interval that holds the truth 95 times in 100. `huge`: the share of the program's \
+         memory that was in huge pages while it was to be."
+    );
+    text
+}
+
+fn row(program: &ProgramResult) -> String {
+    let off = program.predicted.value - program.measured.value;
+    format!(
+        "| {} | {} | {} | {:+.1} | {:.2} M | {} | {:.1} | {:.1} ns | {:.0} % |\n",
+        program.name,
+        percent(program.predicted),
+        percent(program.measured),
+        100.0 * off,
+        program.touches_per_second.value / 1e6,
+        in_bytes(program.working_set),
+        program.pages_per_line,
+        program.saved_ns.value,
+        100.0 * program.least_huge(),
+    )
+}
+
+fn percent(share: Estimate) -> String {
+    let Estimate { value, low, high } = share.scaled(100.0);
+    format!("{value:.1} % ({low:.1} to {high:.1})")
+}
