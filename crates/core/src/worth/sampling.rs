@@ -5,7 +5,9 @@
 //! far the rounds lie apart follows how sure their mean is. The first rounds only teach how long to wait, and where to look
 //! more often.
 //!
-//! The wait of a stratum is so long that a part of its pages is touched: shorter where many are, longer where few are.
+//! The wait of a stratum is so long that a part of its pages is touched: shorter where many are, longer where few are. Where
+//! only some of its pages are touched at all, these are soon touched all; that shows in that few come to them in the second
+//! half of the wait, and then the wait is far shorter.
 
 use std::ops::Range;
 use std::time::Duration;
@@ -19,15 +21,22 @@ const STRATA: usize = 8;
 /// Looks in a round beyond one for each stratum.
 const MORE_LOOKS: usize = 8;
 /// Rounds that only teach.
-const LESSONS: usize = 2;
+const LESSONS: usize = 3;
 /// The share of a unit's entries that should be touched at the end of a look.
-const TOUCHED: f64 = 0.1;
+const TOUCHED: f64 = 0.2;
 /// The wait of the first round.
-const FIRST_WAIT: f64 = 0.5e-3;
+const FIRST_WAIT: f64 = 1e-3;
 /// The shortest wait, in seconds: clearing and reading take as long.
 const SHORTEST_WAIT: f64 = 0.05e-3;
 /// The longest wait, in seconds.
 const LONGEST_WAIT: f64 = 20e-3;
+/// Where fewer pages than this share of those of the first half of a wait come to them in the second, the pages that are
+/// touched at all are few.
+const FEW_COME: f64 = 0.8;
+/// How often each of those may be touched in a wait, in the mean, so that not many are touched twice.
+const TOUCHES_OF_FEW: f64 = 0.15;
+/// Pages found touched in the first halves of a round's waits that are enough to say so.
+const ENOUGH_TO_SAY: f64 = 40.0;
 /// A wait becomes at most this many times as long, or as short, from one round to the next.
 const STEP: f64 = 8.0;
 /// About how long it takes to clear one unit, in seconds. Clearing a batch takes as long as its wait at most, so that not
@@ -89,6 +98,10 @@ struct Stratum {
     /// Of the looks of this round.
     round_looks: u32,
     round_rates: f64,
+    /// Entries found in the first halves and in the second.
+    round_halves: [f64; 2],
+    /// Touches a second of each entry that is touched at all, where those are few; 0 as long as that is not known.
+    each_of_few: f64,
     /// CPU time a second.
     round_shares: f64,
 }
@@ -159,6 +172,8 @@ impl Sampling {
         stratum.squares += rate * rate;
         stratum.round_looks += 1;
         stratum.round_rates += rate;
+        stratum.round_halves[0] += told.halves[0];
+        stratum.round_halves[1] += told.halves[1];
         stratum.round_shares += told.used / told.seconds;
         self.units[unit].touches += told.touches;
         self.units[unit].used += told.used;
@@ -301,6 +316,8 @@ impl Stratum {
             squares: 0.0,
             round_looks: 0,
             round_rates: 0.0,
+            round_halves: [0.0; 2],
+            each_of_few: 0.0,
             round_shares: 0.0,
         }
     }
@@ -335,6 +352,13 @@ impl Stratum {
 
     /// Takes the wait nearer to what leaves the wanted share of entries touched, and begins a new round.
     fn learn(&mut self, units: &[UnitSum]) {
+        let [early, late] = std::mem::take(&mut self.round_halves);
+        if early > ENOUGH_TO_SAY && late < FEW_COME * early {
+            // Of pages all touched equally often at random, e^-x as many come in the second half, x touches of each in a
+            // half.
+            let each = -2.0 * (late.max(1.0) / early).ln() / self.wait;
+            self.each_of_few = self.each_of_few.max(each);
+        }
         self.round_looks = 0;
         self.round_rates = 0.0;
         self.round_shares = 0.0;
@@ -348,7 +372,12 @@ impl Stratum {
         let wanted = TOUCHED * entries / self.count().max(1.0);
         // Half a touch more, so that none at all does not mean for ever.
         let rate = (self.touches + 0.5) / self.seconds;
+        let longest = match self.each_of_few > 0.0 {
+            true => TOUCHES_OF_FEW / self.each_of_few,
+            false => LONGEST_WAIT,
+        };
         self.wait = (wanted / rate)
+            .min(longest)
             .clamp(self.wait / STEP, self.wait * STEP)
             .clamp(SHORTEST_WAIT, LONGEST_WAIT);
     }
