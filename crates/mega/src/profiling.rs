@@ -415,7 +415,8 @@ impl Watcher {
         {
             let ready = profile::make_ready(&self.host, process, &plan.ready).unwrap_or_default();
             done.ready += ready.len() as u64;
-            let refused = plan.ready.iter().filter(|region| !ready.contains(region));
+            // What comes after the first one that was refused may not have been tried.
+            let refused = plan.ready.iter().find(|region| !ready.contains(region));
             followed.ahead.refused(refused.copied());
             followed.made.extend(&ready);
             followed.ahead.made_ready(ready);
