@@ -43,8 +43,11 @@ const MOST_SUBJECTS: usize = 32;
 const LOOK_INTO: Duration = Duration::from_secs(2);
 /// Between two refreshes of the process table, for descendants.
 const DESCENDANTS: Duration = Duration::from_millis(100);
-/// Regions made ready, and promoted, in one turn: the program must not get far ahead meanwhile.
-const AT_ONCE: usize = 64;
+/// How long making ready may take in one turn: the program must not get far ahead meanwhile.
+const A_TURN: Duration = Duration::from_millis(15);
+/// Regions made ready in one turn at most, and in the first; and promoted in one turn.
+const AT_ONCE: u32 = 64;
+const AT_ONCE_FIRST: u32 = 8;
 const PROMOTED_AT_ONCE: usize = 16;
 /// Memory that stays available on the machine, in parts of all of it, and in a cgroup with a limit.
 const KEPT_AVAILABLE: u64 = 16;
@@ -149,6 +152,8 @@ struct Followed {
     ahead: Ahead,
     /// What was made huge.
     made: BTreeSet<Region>,
+    /// How many to make ready in the next turn.
+    at_once: u32,
     /// Whether it may be made ready, once that was found out.
     may: Option<bool>,
 }
@@ -384,6 +389,7 @@ impl Watcher {
             let followed = followed.or_insert_with(|| Followed {
                 ahead: Ahead::new(profile.touched(part.class)),
                 made: BTreeSet::new(),
+                at_once: AT_ONCE_FIRST,
                 may: None,
             });
             let private = part.class.kind != MappingKind::Shared;
@@ -407,15 +413,20 @@ impl Watcher {
         if !plan.ready.is_empty() && !self.has_memory(process) {
             plan.ready.clear();
         }
-        plan.ready.truncate(AT_ONCE);
+        plan.ready
+            .truncate(usize::try_from(followed.at_once).unwrap_or(1));
         if let Some(first) = plan.ready.first()
             && *followed.may.get_or_insert_with(|| {
                 profile::may_be_made_ready(&self.host, process, first.start())
             })
         {
+            let began = self.host.kernel().now();
             let ready = profile::make_ready(&self.host, process, &plan.ready).unwrap_or_default();
+            let took = self.host.kernel().now().saturating_sub(began);
+            followed.at_once = fitting(A_TURN, plan.ready.len(), took);
             done.ready += ready.len() as u64;
-            let refused = plan.ready.iter().filter(|region| !ready.contains(region));
+            // What comes after the first one that was refused may not have been tried.
+            let refused = plan.ready.iter().find(|region| !ready.contains(region));
             followed.ahead.refused(refused.copied());
             followed.made.extend(&ready);
             followed.ahead.made_ready(ready);
@@ -499,6 +510,15 @@ impl Watcher {
     }
 }
 
+/// How many regions fit into `turn` when `regions` took `took`: at most twice as many as were tried.
+fn fitting(turn: Duration, regions: usize, took: Duration) -> u32 {
+    let regions = u32::try_from(regions).unwrap_or(AT_ONCE).max(1);
+    let each = (took / regions).max(Duration::from_micros(1));
+    let fit = turn.as_micros() / each.as_micros();
+    let most = (regions * 2).min(AT_ONCE);
+    u32::try_from(fit).unwrap_or(most).clamp(1, most)
+}
+
 fn count_done(outcomes: &[Outcome]) -> u64 {
     let is_done = |outcome: &&Outcome| matches!(outcome, Outcome::Done { .. });
     outcomes.iter().filter(is_done).count() as u64
@@ -520,5 +540,20 @@ impl Subject {
         } else {
             looked + (age / 8).clamp(AT_FIRST, AT_LAST).max(took * SHARE)
         };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_turn_stays_short() {
+        let ms = Duration::from_millis;
+        assert_eq!(fitting(ms(15), 8, ms(8)), 15);
+        assert_eq!(fitting(ms(15), 8, ms(1)), 16);
+        assert_eq!(fitting(ms(15), 64, ms(2200)), 1);
+        assert_eq!(fitting(ms(15), 64, Duration::ZERO), AT_ONCE);
+        assert_eq!(fitting(ms(15), 0, ms(20)), 1);
     }
 }

@@ -151,9 +151,11 @@ impl Ahead {
             let after = std::iter::successors(Some(next(front)), |region| Some(next(*region)));
             let inside = after
                 .take_while(|region| range.start <= region.start() && region.end() <= range.end)
-                .take_while(|region| !self.used.contains(region) && !self.refused.contains(region))
+                .take_while(|region| !self.used.contains(region))
                 .take(share);
-            for region in inside.filter(|region| !there.contains(region)) {
+            for region in
+                inside.filter(|region| !there.contains(region) && !self.refused.contains(region))
+            {
                 if self.ready.len() + wanted.len() >= most {
                     return wanted.into_iter().collect();
                 }
