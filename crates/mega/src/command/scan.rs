@@ -199,8 +199,8 @@ fn worth_of(machine: &mut LinuxMachine, process: ProcessId) -> Result<Option<Wor
         Ok(touches) if touches.per_cpu_second.high < f64::MAX => {
             Ok(Some(worth::predict(&touches, &calibration)))
         }
-        // It ran too little, or this tracker reads no single bits.
-        Ok(_) | Err(Error::Missing { .. }) => Ok(None),
+        // It ran too little, this tracker reads no single bits, or the process ended: what was seen of it stands.
+        Ok(_) | Err(Error::Missing { .. } | Error::Gone { .. }) => Ok(None),
         Err(error) => Err(error.into()),
     }
 }
