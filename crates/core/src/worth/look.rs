@@ -14,6 +14,10 @@ const LINES: u16 = 64;
 /// How many standard deviations the reading in the middle may lie off what touches at random would make it.
 const STILL_RANDOM: f64 = 4.0;
 
+/// Where more than this share of the entries was touched, a reading in the middle does not tell touches at random from a
+/// stream; they are taken for a stream, of which that is usual.
+const MOST_AT_RANDOM: f64 = 0.9;
+
 /// What one reading saw.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Reading {
@@ -48,6 +52,8 @@ pub struct Told {
     pub touches: f64,
     /// The same counted in cache lines of eight entries; 0 where lines are not counted.
     pub lines: f64,
+    /// Entries that were found touched in the first half, and those that came to them in the second.
+    pub halves: [f64; 2],
     /// How long it lasted, in seconds.
     pub seconds: f64,
     /// CPU time that the process used meanwhile, in seconds.
@@ -66,6 +72,7 @@ impl Look {
         }
         let seen = f64::from(self.last.touched.saturating_sub(self.first.touched)).min(fresh);
         let lines = f64::from(self.last.lines.saturating_sub(self.first.lines));
+        let early = f64::from(self.middle.touched.saturating_sub(self.first.touched)).min(seen);
         let used = self.last.used.saturating_sub(self.first.used).as_secs_f64();
         let (touches, lines) = match self.is_random(seen, fresh) {
             // The entries that were touched before the first reading are touched as often as the others.
@@ -83,6 +90,7 @@ impl Look {
         Some(Told {
             touches,
             lines,
+            halves: [early, seen - early],
             seconds,
             used,
         })
@@ -98,6 +106,9 @@ impl Look {
         let part = (used(&self.middle) / used(&self.last)).clamp(0.0, 1.0);
         let early = f64::from(self.middle.touched.saturating_sub(self.first.touched));
         let share = (seen / fresh).min(almost_all(fresh));
+        if share > MOST_AT_RANDOM {
+            return false;
+        }
         let chance = (1.0 - (1.0 - share).powf(part)) / share;
         let deviation = (chance * (1.0 - chance) * seen).max(0.0).sqrt();
         (early - chance * seen).abs() <= STILL_RANDOM * deviation + 1.0

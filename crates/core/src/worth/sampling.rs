@@ -5,7 +5,9 @@
 //! far the rounds lie apart follows how sure their mean is. The first rounds only teach how long to wait, and where to look
 //! more often.
 //!
-//! The wait of a stratum is so long that a part of its pages is touched: shorter where many are, longer where few are.
+//! The wait of a stratum is so long that a part of its pages is touched: shorter where many are, longer where few are. Where
+//! only some of its pages are touched at all, these are soon touched all; that shows in that few come to them in the second
+//! half of the wait, and then the wait is far shorter.
 
 use std::ops::Range;
 use std::time::Duration;
@@ -19,15 +21,21 @@ const STRATA: usize = 8;
 /// Looks in a round beyond one for each stratum.
 const MORE_LOOKS: usize = 8;
 /// Rounds that only teach.
-const LESSONS: usize = 2;
+const LESSONS: usize = 3;
 /// The share of a unit's entries that should be touched at the end of a look.
-const TOUCHED: f64 = 0.1;
+const TOUCHED: f64 = 0.2;
 /// The wait of the first round.
-const FIRST_WAIT: f64 = 0.5e-3;
+const FIRST_WAIT: f64 = 1e-3;
 /// The shortest wait, in seconds: clearing and reading take as long.
 const SHORTEST_WAIT: f64 = 0.05e-3;
 /// The longest wait, in seconds.
 const LONGEST_WAIT: f64 = 20e-3;
+/// Touches in a wait, in the mean, of each entry that is touched at all, where those are few.
+const TOUCHES_OF_FEW: f64 = 0.15;
+/// Touched entries that make a look one that tells whether those touched at all are few.
+const ENOUGH_TO_SAY: f64 = 6.0;
+/// The least variance, from look to look, of the share of touched entries that come in the second half of the wait.
+const LEAST_VARIANCE: f64 = 0.01;
 /// A wait becomes at most this many times as long, or as short, from one round to the next.
 const STEP: f64 = 8.0;
 /// About how long it takes to clear one unit, in seconds. Clearing a batch takes as long as its wait at most, so that not
@@ -59,6 +67,22 @@ pub struct Sampling {
     rounds: Vec<Round>,
     lessons: usize,
     totals: Totals,
+    /// The share of entries that are touched at all, as far as it is known to be less than all.
+    active: f64,
+    /// Of this round.
+    halves: Halves,
+}
+
+/// How touched entries came in the two halves of waits.
+#[derive(Clone, Copy, Debug, Default)]
+struct Halves {
+    /// Looks at anything, and those that saw enough to say something.
+    looks: f64,
+    telling: f64,
+    /// Over the telling: the shares that came in the second half, their squares, and the share of entries touched.
+    shares: f64,
+    squares: f64,
+    touched: f64,
 }
 
 /// What was seen of one unit.
@@ -111,6 +135,8 @@ impl Sampling {
             rounds: Vec::new(),
             lessons: LESSONS,
             totals: Totals::default(),
+            active: 1.0,
+            halves: Halves::default(),
         }
     }
 
@@ -159,6 +185,7 @@ impl Sampling {
         stratum.squares += rate * rate;
         stratum.round_looks += 1;
         stratum.round_rates += rate;
+        self.halves.add(told.halves, f64::from(look.entries));
         stratum.round_shares += told.used / told.seconds;
         self.units[unit].touches += told.touches;
         self.units[unit].used += told.used;
@@ -173,8 +200,12 @@ impl Sampling {
             self.rounds.push(self.round());
         }
         self.lessons = self.lessons.saturating_sub(1);
+        if let Some(active) = std::mem::take(&mut self.halves).active() {
+            self.active = self.active.min(active);
+        }
+        let share = TOUCHED.min(TOUCHES_OF_FEW * self.active);
         for stratum in &mut self.strata {
-            stratum.learn(&self.units);
+            stratum.learn(&self.units, share);
         }
     }
 
@@ -289,6 +320,36 @@ impl Sampling {
     }
 }
 
+impl Halves {
+    fn add(&mut self, [early, late]: [f64; 2], entries: f64) {
+        self.looks += 1.0;
+        let seen = early + late;
+        if seen >= ENOUGH_TO_SAY {
+            let share = late / seen;
+            self.telling += 1.0;
+            self.shares += share;
+            self.squares += share * share;
+            self.touched += seen / entries.max(1.0);
+        }
+    }
+
+    /// The share of entries that are touched at all, where it shows: where all looks agree that fewer come in the second half
+    /// than chance has it. A stream is seen in some looks only, and in either half.
+    fn active(self) -> Option<f64> {
+        if self.telling < 0.8 * self.looks || self.telling < 4.0 {
+            return None;
+        }
+        let share = self.shares / self.telling;
+        let variance = (self.squares / self.telling - share * share).max(LEAST_VARIANCE);
+        if share + 3.0 * (variance / self.telling).sqrt() >= 0.5 {
+            return None;
+        }
+        // Of entries all touched equally often at random, e^-x as many come in the second half, x touches of each in a half.
+        let late = (share / (1.0 - share)).max(0.01);
+        Some((self.touched / self.telling / (1.0 - late * late)).clamp(0.002, 1.0))
+    }
+}
+
 impl Stratum {
     fn new(units: Range<usize>) -> Self {
         Stratum {
@@ -333,8 +394,8 @@ impl Stratum {
         }
     }
 
-    /// Takes the wait nearer to what leaves the wanted share of entries touched, and begins a new round.
-    fn learn(&mut self, units: &[UnitSum]) {
+    /// Takes the wait nearer to what leaves that share of entries touched, and begins a new round.
+    fn learn(&mut self, units: &[UnitSum], share: f64) {
         self.round_looks = 0;
         self.round_rates = 0.0;
         self.round_shares = 0.0;
@@ -345,7 +406,7 @@ impl Stratum {
             .iter()
             .map(|unit| f64::from(unit.entries))
             .sum();
-        let wanted = TOUCHED * entries / self.count().max(1.0);
+        let wanted = share * entries / self.count().max(1.0);
         // Half a touch more, so that none at all does not mean for ever.
         let rate = (self.touches + 0.5) / self.seconds;
         self.wait = (wanted / rate)

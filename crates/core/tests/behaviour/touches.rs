@@ -1,5 +1,11 @@
 //! The touch meter's estimates against simulated programs that touch memory in a known way.
 
+#![allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "small numbers of pages"
+)]
+
 use std::time::Duration;
 
 use mega_core::worth::{Look, Reading, Sampling};

@@ -3,6 +3,12 @@
 //! `cargo bench -p mega-linux --bench touches [-- [--bytes N] [--seconds N] [--times N] [KIND ...]]`. Prints one JSON object
 //! for each measurement, and a table on standard error. Exits 3 where the meter cannot be used.
 
+#![allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "numbers of the command line and of memory"
+)]
+
 mod program;
 mod subject;
 

@@ -57,7 +57,7 @@ pub(crate) fn run(mut words: impl Iterator<Item = String>) -> ExitCode {
             let worker = Worker {
                 memory,
                 length: bytes / 8,
-                random: 0x9e37_79b9_7f4a_7c15 ^ (index as u64 + 1) << 40,
+                random: 0x9e37_79b9_7f4a_7c15 ^ ((index as u64 + 1) << 40),
                 at: index * (bytes / 8 / threads),
                 sum: 0,
                 turn: 0,
@@ -184,7 +184,7 @@ impl Worker {
         self.random ^= self.random << 13;
         self.random ^= self.random >> 7;
         self.random ^= self.random << 17;
-        (u128::from(self.random) * end as u128 >> 64) as usize
+        ((u128::from(self.random) * end as u128) >> 64) as usize
     }
 
     fn update(&mut self, from: usize, length: usize) {

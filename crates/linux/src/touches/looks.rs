@@ -12,6 +12,10 @@ use crate::process::target::Held;
 use crate::touches::used::UsedTime;
 use crate::{Error, Host};
 
+/// How long a program is slower after its bits were cleared: the TLB was flushed, and what it walks through lies in another
+/// CPU's cache. Only then the look begins.
+const SETTLING: Duration = Duration::from_micros(300);
+
 /// Looks at units of one process, with rests in between.
 pub(super) struct Looks<'a> {
     host: &'a Host,
@@ -105,6 +109,7 @@ impl<'a> Looks<'a> {
             let is_clear = seen.iter().all(|region| region.accessed == 0);
             unit.is_clear = is_clear || self.clear(held, &unit.range)?;
         }
+        self.kernel().sleep(batch.wait.min(SETTLING));
         let first = self.read(held, &units)?;
         let begun = first.at;
         self.sleep_until(begun + batch.wait / 2);

@@ -9,13 +9,16 @@ use std::time::{Duration, Instant};
 use mega_core::bytes;
 use mega_core::engine::{Would, would};
 use mega_core::policy::{self, Parameters};
+use mega_core::worth::{self, Worth};
 use mega_core::{
     ActionKind, HUGE_PAGE_SIZE, Machine, Observation, PageSize, ProcessId, ProcessObservation,
     RegionRef,
 };
+use mega_linux::calibrate::{self, Stored};
 use mega_linux::kernel::LiveKernel;
 use mega_linux::process::claim::{Claim, ClaimError, Claims};
 use mega_linux::settings::run_dir::RunDir;
+use mega_linux::touches::Effort;
 use mega_linux::{Error, Host, HostOptions, LinuxMachine, MachineOptions, process};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
@@ -26,6 +29,8 @@ use crate::report::{
     Memory, NotEligibleReport, RegionReport, ScanReport, ScanTotals, VERSION, region_reports,
 };
 
+/// How long the touch meter looks at most.
+const METERED: Duration = Duration::from_secs(3);
 /// How often the progress of the window is shown.
 const PROGRESS: Duration = Duration::from_millis(100);
 
@@ -53,6 +58,7 @@ pub(super) fn run(args: &Scan) -> Result<ExitCode, Failure> {
     if args.bloat {
         count_zero_filled(&mut machine, &mut observation);
     }
+    let worth = worth_of(&mut machine, process)?;
     let would = would_by_policy(&observation)?;
     let observed = observed(&observation, process)?;
     let regions = region_reports(observed, args.bloat);
@@ -67,6 +73,7 @@ pub(super) fn run(args: &Scan) -> Result<ExitCode, Failure> {
         tracker,
         totals: ScanTotals::of(&regions),
         regions,
+        worth,
         not_eligible: machine
             .not_eligible(process)
             .iter()
@@ -175,6 +182,29 @@ fn count_zero_filled(machine: &mut LinuxMachine, observation: &mut Observation) 
     progress.finish_and_clear();
 }
 
+/// What huge pages would gain the process, where that can be told without a calibration being made first.
+fn worth_of(machine: &mut LinuxMachine, process: ProcessId) -> Result<Option<Worth>, Failure> {
+    let host = Arc::clone(machine.host());
+    if host.is_dry_run() || !host.tracker_kind().knows_accesses() {
+        return Ok(None);
+    }
+    let Stored::Valid(calibration) = calibrate::load(host.kernel().as_ref())? else {
+        return Ok(None);
+    };
+    let effort = Effort {
+        at_most: METERED,
+        ..Effort::default()
+    };
+    match machine.measure_touches(process, effort) {
+        Ok(touches) if touches.per_cpu_second.high < f64::MAX => {
+            Ok(Some(worth::predict(&touches, &calibration)))
+        }
+        // It ran too little, or this tracker reads no single bits.
+        Ok(_) | Err(Error::Missing { .. }) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
 fn would_by_policy(observation: &Observation) -> Result<BTreeMap<String, Would>, Failure> {
     let by_policy = policy::registry().iter().map(|info| {
         let policy = policy::build(info.name, &Parameters::new())?;
@@ -208,6 +238,9 @@ fn in_words(report: &ScanReport, verbose: bool) -> String {
     };
     text += &regions_in_words(&rows);
     text += &not_eligible_in_words(&report.not_eligible);
+    if let Some(worth) = &report.worth {
+        text += &format!("{}\n", super::worth::gain(worth));
+    }
     text += &would_in_words(&report.would);
     text
 }

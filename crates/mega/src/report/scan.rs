@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use mega_core::engine::Would;
+use mega_core::worth::Worth;
 use mega_core::{BASE_PAGE_SIZE, GIANT_PAGE_SIZE, ProcessObservation};
 use mega_linux::process::not_eligible::NotEligible;
 use serde::Serialize;
@@ -19,6 +20,9 @@ pub(crate) struct ScanReport {
     pub(crate) tracker: String,
     pub(crate) regions: Vec<RegionReport>,
     pub(crate) totals: ScanTotals,
+    /// What huge pages would gain it; `null` in a dry run, where this machine is not calibrated, and where the process ran
+    /// too little to tell.
+    pub(crate) worth: Option<Worth>,
     /// Memory that huge pages would be of use in and cannot map.
     pub(crate) not_eligible: Vec<NotEligibleReport>,
     pub(crate) memory: Memory,

@@ -115,7 +115,7 @@ impl Record {
     }
 
     fn lines(self) -> u16 {
-        (self.0 >> 57) as u16
+        u16::try_from(self.0 >> 57).unwrap_or(u16::MAX)
     }
 
     /// Adds what it says to what the records before said.

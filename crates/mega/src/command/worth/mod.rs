@@ -22,6 +22,7 @@ use crate::exit::Failure;
 use crate::output;
 use crate::report::{SelectionWorthReport, VERSION, WorthReport};
 use measure::Meter;
+pub(super) use text::gain;
 
 pub(super) fn run(args: &Worth) -> Result<ExitCode, Failure> {
     let host = Arc::new(Host::open(HostOptions::default())?);

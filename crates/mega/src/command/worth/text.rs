@@ -12,6 +12,8 @@ use crate::report::{Obstacle, WorthReport};
 const BAR: usize = 40;
 /// The shares of the memory that the plot shows.
 const SHOWN: [f64; 6] = [0.05, 0.1, 0.25, 0.5, 0.75, 1.0];
+/// The share of its CPU time below which a program would not notice what it gains.
+const LITTLE: f64 = 0.02;
 /// Mappings listed at most.
 const MOST_MAPPINGS: usize = 10;
 
@@ -36,7 +38,7 @@ pub(super) fn in_words(report: &WorthReport) -> String {
             share(giant)
         );
     }
-    if worth.gains() {
+    if worth.saved_share.high >= LITTLE {
         text += &format!("\n{}", curve(worth));
     }
     text += &format!("\n{}", mappings(worth));
@@ -45,14 +47,20 @@ pub(super) fn in_words(report: &WorthReport) -> String {
 }
 
 /// The one sentence that all of it is for.
-fn gain(worth: &Worth) -> String {
+pub(in super::super) fn gain(worth: &Worth) -> String {
     if worth.promotable == 0 {
         return "No memory of it could be made huge: it has no whole 2 MiB on base pages.\n"
             .to_owned();
     }
+    if worth.saved_share.high < LITTLE {
+        return format!(
+            "Huge pages would gain it little or nothing: they would save {} of its CPU time.\n",
+            share(worth.saved_share)
+        );
+    }
     if !worth.gains() {
         return format!(
-            "Huge pages would gain it little or nothing: they would save {}.\n",
+            "Huge pages may gain it something or nothing: they would save {} of its CPU time. Measure for longer (--seconds), and calibrate while the machine is quiet, to be more sure.\n",
             share(worth.saved_share)
         );
     }
@@ -258,6 +266,13 @@ mod tests {
             "{text}"
         );
         assert!(!text.contains("paid back"));
+        let mut unsure = worth();
+        unsure.saved_share.low = 0.0;
+        let text = in_words(&report(unsure));
+        assert!(
+            text.contains("something or nothing: they would save 31 % (0.0 to 35 %)"),
+            "{text}"
+        );
         let mut none = worth();
         none.promotable = 0;
         assert!(in_words(&report(none)).contains("no whole 2 MiB"));

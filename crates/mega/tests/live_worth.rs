@@ -1,0 +1,126 @@
+//! `mega worth` against workloads that know what they touch.
+
+// A test's helpers fail it as the test itself does: by panicking.
+#![allow(clippy::expect_used, clippy::panic)]
+
+mod live;
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use live::{area, finish, mega, mega_lab, run, skip, start, text, workload};
+use serde_json::Value;
+
+/// `mega worth` with a calibration of the tests' own.
+fn worth(arguments: &[&str]) -> Command {
+    let state = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("worth-state");
+    let mut command = mega();
+    command
+        .env("MEGA_STATE_DIR", state)
+        .arg("worth")
+        .args(arguments);
+    command
+}
+
+/// What it prints as JSON; `None`, said so, where the machine lacks what it needs.
+fn report(name: &str, arguments: &[&str]) -> Option<Value> {
+    let output = run(&mut worth(arguments));
+    if output.status.code() == Some(3) {
+        skip(name, &text(&output.stderr));
+        return None;
+    }
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let printed = text(&output.stdout);
+    let json = printed
+        .find("{\n")
+        .map_or(printed.as_str(), |at| &printed[at..]);
+    Some(serde_json::from_str(json).expect("one JSON object"))
+}
+
+fn value(report: &Value, field: &str) -> f64 {
+    let field = &report[field];
+    let value = field.as_f64().or_else(|| field["value"].as_f64());
+    value.unwrap_or_else(|| panic!("{field} is no number"))
+}
+
+#[test]
+fn the_touches_of_a_workload_are_those_that_it_counts() {
+    let name = "the_touches_of_a_workload_are_those_that_it_counts";
+    if !live::can_run(name) {
+        return;
+    }
+    let (target, ready) = start(&mut workload(&[
+        "random",
+        "--size=256MiB",
+        "--until-eof",
+        "--no-huge-pages",
+    ]));
+    let pid = ready.pid.to_string();
+    let Some(report) = report(name, &[&pid, "--seconds", "5", "--json"]) else {
+        return;
+    };
+    let done = finish(target);
+    // It may not have had a CPU all the time: then its own clock saw fewer a second.
+    let counted = done.operations_per_second / value(&report, "cpu_share").min(1.0);
+    let ratio = value(&report, "touches_per_second") / counted;
+    // Its speed changes with what the machine does besides; a wrong meter is off by far more.
+    assert!(
+        (0.2..5.0).contains(&ratio),
+        "{ratio} of {counted}: {report}"
+    );
+    let bytes = area(&ready, "random").bytes;
+    let promotable = report["promotable"].as_u64().expect("bytes");
+    assert!(
+        (bytes..bytes + (64 << 20)).contains(&promotable),
+        "{report}"
+    );
+    let saved = &report["saved_share"];
+    assert!(saved["low"].as_f64() <= saved["high"].as_f64());
+    assert_eq!(report["version"], 1);
+    let reasons: Vec<&str> = report["obstacles"]
+        .as_array()
+        .expect("obstacles")
+        .iter()
+        .filter_map(|obstacle| obstacle["reason"].as_str())
+        .collect();
+    assert!(reasons.contains(&"disabled_by_prctl"), "{reasons:?}");
+    // Nothing of it was changed.
+    assert_eq!(done.huge_bytes, 0);
+}
+
+#[test]
+fn a_command_is_measured_until_it_ends() {
+    let name = "a_command_is_measured_until_it_ends";
+    if !live::can_run(name) {
+        return;
+    }
+    let picture = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("worth.svg");
+    let lab = mega_lab();
+    let arguments = [
+        "--seconds",
+        "4",
+        "--json",
+        "--svg",
+        picture.to_str().expect("a path"),
+        "--",
+        lab.to_str().expect("a path"),
+        "workload",
+        "random",
+        "--size=64MiB",
+        "--seconds=15",
+    ];
+    let Some(report) = report(name, &arguments) else {
+        return;
+    };
+    assert_eq!(report["name"], "mega-lab");
+    assert!(value(&report, "touches_per_second") > 0.0, "{report}");
+    let picture = std::fs::read_to_string(picture).expect("the picture");
+    assert!(picture.contains("<polyline"));
+}
+
+#[test]
+fn whom_to_measure_must_be_said_once() {
+    for wrong in [&[][..], &["1", "--select", "x"], &["1", "--", "ls"]] {
+        assert_eq!(run(&mut worth(wrong)).status.code(), Some(2), "{wrong:?}");
+    }
+}
