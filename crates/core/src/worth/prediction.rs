@@ -150,17 +150,22 @@ pub fn predict(touches: &Touches, calibration: &Calibration) -> Worth {
 }
 
 /// The share of each second that is saved at so many touches in it. The errors of the rate and of the nanoseconds have
-/// nothing to do with each other.
+/// nothing to do with each other. Where the rate is not known at all, the interval says so.
 fn saved_share(rate: Estimate, saved_ns: impl Fn(f64) -> Estimate) -> Estimate {
-    if rate.value <= 0.0 {
-        return Estimate::exact(0.0);
-    }
     let share = |per_second: f64, ns: f64| {
         if per_second <= 0.0 {
             return 0.0;
         }
         (per_second * ns * 1e-9).clamp(0.0, MOST_SAVED)
     };
+    if rate.value <= 0.0 {
+        let most = if rate.high > 0.0 {
+            share(rate.high, saved_ns(rate.high).high)
+        } else {
+            0.0
+        };
+        return Estimate::within(0.0, 0.0, most);
+    }
     let at = saved_ns(rate.value);
     let value = share(rate.value, at.value);
     let by_rate = [rate.low, rate.high].map(|rate| share(rate, saved_ns(rate.max(1.0)).value));

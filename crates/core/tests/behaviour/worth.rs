@@ -205,6 +205,16 @@ fn nonsense_is_told() {
     ));
 }
 
+#[test]
+fn an_unknown_rate_promises_nothing_and_rules_nothing_out() {
+    let mut unknown = touches(0.0, 2048 * MIB, &[1.0]);
+    unknown.per_cpu_second = Estimate::within(0.0, 0.0, f64::MAX);
+    let worth = predict(&unknown, &calibration(0.4));
+    assert_eq!((worth.saved_share.value, worth.saved_share.low), (0.0, 0.0));
+    assert!(worth.saved_share.high > 0.1, "{:?}", worth.saved_share);
+    assert!(!worth.gains());
+}
+
 proptest! {
     #[test]
     fn what_is_said_is_in_bounds(touches in some_touches(), share in 0.0..0.9_f64) {

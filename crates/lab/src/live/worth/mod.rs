@@ -40,6 +40,13 @@ pub(super) const NAME: &str = "worth";
 /// What it asks, in one line.
 pub(super) const TITLE: &str = "what mega says huge pages would save, against what they save";
 
+/// How hard mega tries: longer than by default, as other programs keep the lab's CPU busy.
+const EFFORT: Effort = Effort {
+    at_most: Duration::from_secs(8),
+    precision: 0.05,
+    share: 0.01,
+    seed: 1,
+};
 /// How long a program works before it is measured.
 const WARM_UP: Duration = Duration::from_secs(2);
 
@@ -172,9 +179,7 @@ impl Measuring {
         let process = process::identify(&LiveKernel, pid).map_err(failed)?;
         let mut machine = LinuxMachine::new(Arc::clone(&self.host), MachineOptions::default());
         machine.set_targets(vec![process]);
-        let touches = machine
-            .measure_touches(process, Effort::default())
-            .map_err(failed)?;
+        let touches = machine.measure_touches(process, EFFORT).map_err(failed)?;
         Ok(predict(&touches, &self.calibration))
     }
 }
