@@ -10,7 +10,7 @@ use std::hint::black_box;
 use std::time::Duration;
 
 use mega_core::engine::{Budgets, Engine};
-use mega_core::policy::{Parameters, build, registry};
+use mega_core::promotion::{Parameters, build, registry};
 use mega_core::{
     Action, ActionKind, Cause, HUGE_PAGE_SIZE, Machine, MemoryObservation, Observation, Outcome,
     PageSize, ProcessId, ProcessObservation, Region, RegionObservation, RegionRef,

@@ -41,6 +41,4 @@ pub use page::{
 };
 pub use per_kind::PerKind;
 pub use process::ProcessId;
-/// The name by which the other crates know [`promotion`].
-pub use promotion as policy;
 pub use promotion::Policy;

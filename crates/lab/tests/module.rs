@@ -15,7 +15,7 @@ use std::sync::Arc;
 use mega_core::compaction::{
     self, BlockObservation, Compactor, Emptied, Goal, PhysicalObservation, Stopped, Unit,
 };
-use mega_core::policy::Parameters;
+use mega_core::promotion::Parameters;
 use mega_core::{RegionObservation, compaction::Target};
 use mega_lab::mapping::{Area, HUGE_PAGE, PAGE, WORDS_PER_PAGE};
 use mega_linux::kernel::{Kernel, LiveKernel, ReadOnly};

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use mega_core::engine::Interval;
-use mega_core::policy::DEFAULT_POLICY;
+use mega_core::promotion::DEFAULT_POLICY;
 use mega_linux::TrackerKind;
 
 use crate::processes::Column;

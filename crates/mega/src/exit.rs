@@ -55,8 +55,8 @@ impl From<mega_linux::process::claim::ClaimError> for Failure {
     }
 }
 
-impl From<mega_core::policy::BuildError> for Failure {
-    fn from(error: mega_core::policy::BuildError) -> Self {
+impl From<mega_core::promotion::BuildError> for Failure {
+    fn from(error: mega_core::promotion::BuildError) -> Self {
         Failure::Usage(format!("{error}; see `mega policies`"))
     }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mega_core::engine::{Engine, Interval, StepReport, Unmet};
-use mega_core::policy::{self, Policy};
+use mega_core::promotion::{self, Policy};
 use mega_core::{Action, Gain, Machine, Observation, Outcome, ProcessId, RegionRef};
 use mega_linux::process::claim::{Claim, ClaimError, Claims};
 use mega_linux::process::not_eligible::NotEligible;
@@ -345,7 +345,7 @@ impl Manager {
 }
 
 fn wants_sequential_chunks(settings: &Settings) -> bool {
-    policy::registry()
+    promotion::registry()
         .iter()
         .any(|info| info.name == settings.policy && info.sequential_chunks)
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use mega_core::policy::{Parameters, build};
+use mega_core::promotion::{Parameters, build};
 use mega_core::{
     Action, ActionKind, FailureMemory, MemoryObservation, Observation, PageSize, Policy, ProcessId,
     ProcessObservation, Region, RegionObservation, RegionRef,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use mega_core::engine::{Budgets, Engine};
-use mega_core::policy::{Parameters, build, registry, with_promise};
+use mega_core::promotion::{Parameters, build, registry, with_promise};
 use mega_core::{ActionKind, Cause, FailureMemory, Observation, Outcome, PageSize};
 use proptest::collection::vec;
 use proptest::prelude::*;

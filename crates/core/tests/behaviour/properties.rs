@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use mega_core::engine::{Budgets, Engine, Interval, would};
-use mega_core::policy::{Parameters, build, registry};
+use mega_core::promotion::{Parameters, build, registry};
 use mega_core::{
     ActionKind, Cause, CgroupMemory, FailureMemory, GIANT_PAGE_SIZE, HUGE_PAGE_SIZE, Machine,
     MemoryObservation, NodeMemory, Observation, Outcome, PageSize, ProcessObservation,

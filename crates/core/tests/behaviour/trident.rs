@@ -1,6 +1,6 @@
 //! `trident`: the largest page that the addresses allow.
 
-use mega_core::policy::registry;
+use mega_core::promotion::registry;
 use mega_core::{Action, ActionKind, MemoryObservation, Policy, RegionObservation};
 
 use crate::observations::{

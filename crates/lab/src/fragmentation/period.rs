@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use mega_core::compaction::{self, CompactionPolicy, Compactor, Goal, Mechanism, Unit};
-use mega_core::policy::Parameters;
+use mega_core::promotion::Parameters;
 use mega_linux::kernel::{Kernel, LiveKernel};
 use mega_linux::physical::vmstat::CompactionStatistics;
 use mega_linux::physical::{self, PhysicalMemory};

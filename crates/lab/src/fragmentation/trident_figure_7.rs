@@ -12,7 +12,7 @@ use mega_core::compaction::{
     self, Candidate, CompactionPolicy, Compactor, Goal, HUGE_ORDER, PhysicalObservation, Unit,
     candidates,
 };
-use mega_core::policy::Parameters;
+use mega_core::promotion::Parameters;
 use mega_linux::kernel::LiveKernel;
 use mega_linux::physical::PhysicalMemory;
 use serde::{Deserialize, Serialize};

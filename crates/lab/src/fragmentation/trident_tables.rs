@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use mega_core::compaction::{Compactor, HUGE_ORDER};
 use mega_core::engine::{Budgets, Engine, Totals};
-use mega_core::policy::{self, Parameters};
+use mega_core::promotion::{self, Parameters};
 use mega_core::{ActionKind, Cause};
 use mega_linux::kernel::LiveKernel;
 use mega_linux::physical::PhysicalMemory;
@@ -71,7 +71,7 @@ pub(super) fn measure(mechanism: &str) -> Result<Measurement, Error> {
         "trident-1g-only" => Faults::GiantOrBase,
         _ => Faults::AllSizes,
     };
-    let sequential = policy::registry()
+    let sequential = promotion::registry()
         .iter()
         .any(|info| info.name == mechanism && info.sequential_chunks);
     giant_settings::set_faults(faults)?;
@@ -132,7 +132,7 @@ fn fmfi() -> Result<f64, Error> {
 
 /// Has a policy work on a process until it changes nothing more.
 fn promote(policy: &str, pid: u32) -> Result<Totals, Error> {
-    let policy = policy::build(policy, &Parameters::new())
+    let policy = promotion::build(policy, &Parameters::new())
         .map_err(|error| Error::Failed(error.to_string()))?;
     let host = Arc::new(Host::open(HostOptions::default()).map_err(of_linux)?);
     let target = process::identify(host.kernel().as_ref(), pid).map_err(of_linux)?;

@@ -42,7 +42,7 @@ pub(crate) struct Goal {
 }
 
 /// The mode that goals speak of: mega as it comes.
-pub(crate) const MEGA: &Mode = &Mode::Mega(mega_core::policy::DEFAULT_POLICY);
+pub(crate) const MEGA: &Mode = &Mode::Mega(mega_core::promotion::DEFAULT_POLICY);
 
 impl Goal {
     /// mega against another mode.

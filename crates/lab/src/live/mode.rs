@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use mega_core::policy::{self, PolicyInfo};
+use mega_core::promotion::{self, PolicyInfo};
 use mega_linux::act::giant::GiantPages;
 use mega_linux::kernel::LiveKernel;
 
@@ -41,7 +41,7 @@ impl Mode {
     }
 
     fn with_policies(wanted: impl Fn(&PolicyInfo) -> bool) -> Vec<Mode> {
-        let policies = policy::registry().iter().filter(|info| wanted(info));
+        let policies = promotion::registry().iter().filter(|info| wanted(info));
         Mode::STATIC
             .into_iter()
             .chain(policies.map(|info| Mode::Mega(info.name)))

@@ -10,7 +10,7 @@ use mega_core::compaction::{
     self, Block, CompactionPolicy, Compactor, Emptied, Goal, Mechanism, MigrationCounts,
     PhysicalObservation, Stopped, Target, Unit,
 };
-use mega_core::policy::Parameters;
+use mega_core::promotion::Parameters;
 use mega_linux::kernel::{Kernel, LiveKernel, ReadOnly};
 use mega_linux::physical::vmstat::CompactionStatistics;
 use mega_linux::physical::{PhysicalMemory, Source, buddyinfo};

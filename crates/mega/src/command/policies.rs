@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::process::ExitCode;
 
 use mega_core::compaction::{self, CompactionInfo, DEFAULT_COMPACTION};
-use mega_core::policy::{DEFAULT_POLICY, ParameterInfo, PolicyInfo, registry};
+use mega_core::promotion::{DEFAULT_POLICY, ParameterInfo, PolicyInfo, registry};
 use serde::Serialize;
 
 use crate::cli::Policies;

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use mega_core::bytes;
 use mega_core::engine::Budgets;
-use mega_core::policy;
+use mega_core::promotion;
 use mega_linux::kernel::{Kernel, LiveKernel};
 use mega_linux::profile::Store;
 use mega_linux::settings::fault::{FaultControl, FaultMode};
@@ -38,7 +38,7 @@ type Notes = Arc<Mutex<Vec<String>>>;
 pub(super) fn run(args: &Run) -> Result<ExitCode, Failure> {
     let started = LiveKernel.now();
     let settings = settings(args);
-    policy::build(&settings.policy, &settings.parameters)?;
+    promotion::build(&settings.policy, &settings.parameters)?;
     let host = Arc::new(Host::open(HostOptions {
         dry_run: args.dry_run,
         tracker: args.tracker.kind(),

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use mega_core::bytes;
 use mega_core::engine::{Would, would};
-use mega_core::policy::{self, Parameters};
+use mega_core::promotion::{self, Parameters};
 use mega_core::worth::{self, Worth};
 use mega_core::{
     ActionKind, HUGE_PAGE_SIZE, Machine, Observation, PageSize, ProcessId, ProcessObservation,
@@ -206,8 +206,8 @@ fn worth_of(machine: &mut LinuxMachine, process: ProcessId) -> Result<Option<Wor
 }
 
 fn would_by_policy(observation: &Observation) -> Result<BTreeMap<String, Would>, Failure> {
-    let by_policy = policy::registry().iter().map(|info| {
-        let policy = policy::build(info.name, &Parameters::new())?;
+    let by_policy = promotion::registry().iter().map(|info| {
+        let policy = promotion::build(info.name, &Parameters::new())?;
         Ok((info.name.to_owned(), would(policy, observation)))
     });
     by_policy.collect()

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use glob::Pattern;
 use mega_core::engine::Interval;
-use mega_core::policy::{self, BuildError, Parameters};
+use mega_core::promotion::{self, BuildError, Parameters};
 use mega_linux::TrackerKind;
 use mega_linux::settings::fault::FaultMode;
 use toml::Spanned;
@@ -365,7 +365,7 @@ fn fault(value: &DeValue<'_>) -> Result<FaultMode, String> {
 
 fn policy_name(value: &DeValue<'_>) -> Result<String, String> {
     let name = reader::string(value)?;
-    policy::build(name, &Parameters::new()).map_err(|error| error.to_string())?;
+    promotion::build(name, &Parameters::new()).map_err(|error| error.to_string())?;
     Ok(name.to_owned())
 }
 

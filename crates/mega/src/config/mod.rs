@@ -7,7 +7,7 @@ mod reader;
 use std::time::Duration;
 
 use mega_core::engine::{Budgets, Interval};
-use mega_core::policy::{self, BuildError, DEFAULT_POLICY, Parameters, Policy};
+use mega_core::promotion::{self, BuildError, DEFAULT_POLICY, Parameters, Policy};
 use mega_linux::TrackerKind;
 use mega_linux::settings::fault::FaultMode;
 
@@ -45,9 +45,9 @@ impl Settings {
     /// # Errors
     /// Where there is no such policy, or it does not take the parameters.
     pub(crate) fn build_policy(&self) -> Result<Box<dyn Policy>, BuildError> {
-        let policy = policy::build(&self.policy, &self.parameters)?;
+        let policy = promotion::build(&self.policy, &self.parameters)?;
         Ok(match self.coverage {
-            Some(least) => policy::with_promise(policy, least),
+            Some(least) => promotion::with_promise(policy, least),
             None => policy,
         })
     }

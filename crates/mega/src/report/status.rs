@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use mega_core::policy::Parameters;
+use mega_core::promotion::Parameters;
 use serde::{Deserialize, Serialize};
 
 use super::{Actions, Memory, Observed, ProcessReport};

@@ -22,7 +22,7 @@ mod sparse_use;
 mod stride;
 mod xs_lookup;
 
-use mega_core::policy::DEFAULT_POLICY;
+use mega_core::promotion::DEFAULT_POLICY;
 
 use super::experiment::Experiment;
 use super::mode::Mode;

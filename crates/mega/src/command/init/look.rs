@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use mega_core::engine::would;
-use mega_core::policy::{self, DEFAULT_POLICY, Parameters};
+use mega_core::promotion::{self, DEFAULT_POLICY, Parameters};
 use mega_core::{ActionKind, HUGE_PAGE_SIZE, Machine, Observation, ProcessId};
 use mega_linux::process::Facts;
 use mega_linux::{Host, HostOptions, LinuxMachine, MachineOptions};
@@ -46,7 +46,7 @@ pub(super) fn look(processes: &[Facts]) -> Result<Seen, Failure> {
             processes: vec![observed.clone()],
             ..observation.clone()
         };
-        let policy = policy::build(DEFAULT_POLICY, &Parameters::new())?;
+        let policy = promotion::build(DEFAULT_POLICY, &Parameters::new())?;
         let promotions = would(policy, &alone).wanted[ActionKind::Promote];
         let regions = || observed.regions.iter();
         let huge = regions().filter(|region| region.is_huge());

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use glob::Pattern;
 use mega_core::bytes;
-use mega_core::policy::DEFAULT_POLICY;
+use mega_core::promotion::DEFAULT_POLICY;
 
 use super::candidates::{Candidate, Criterion};
 use super::look::{Look, Seen};
