@@ -56,7 +56,10 @@ fn a_program_whose_gain_nobody_can_tell_is_promoted_as_before() {
     unknown.gains = None;
     for mut machine in [machine(None), unknown] {
         assert!(first_promotion(&mut machine, &[], 10).unwrap() < 3.0);
-        assert_eq!(machine.huge_pages(1), usize::try_from(REGIONS).expect("a count"));
+        assert_eq!(
+            machine.huge_pages(1),
+            usize::try_from(REGIONS).expect("a count")
+        );
     }
 }
 
