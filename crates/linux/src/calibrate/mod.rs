@@ -2,7 +2,7 @@
 //!
 //! It takes a few seconds, once on each machine and kernel, on one CPU at the lowest priority. It touches memory of its own
 //! on base pages and on huge pages in turns, so what the machine does meanwhile meets both alike. It changes no setting.
-//! Both lie in the same stretches of physical memory ([`layout`]).
+//! Both lie in the same stretches of physical memory (`layout.rs`).
 
 mod layout;
 mod promotion;
