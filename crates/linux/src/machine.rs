@@ -462,13 +462,9 @@ impl Machine for LinuxMachine {
         };
         let touches = self.measure_touches(process, effort).ok()?;
         let worth = predict(&touches, self.calibration.as_ref()?);
-        let saved_share = if worth.gains() {
-            worth.saved_share.value
-        } else {
-            0.0
-        };
+        // The meter may miss touches: only what surely is not paid back is left alone.
         Some(Gain {
-            saved: saved_share * worth.cpu_share,
+            saved: worth.saved_share.high * worth.cpu_share,
             cpus: worth.cpu_share,
         })
     }
