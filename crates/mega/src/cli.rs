@@ -324,8 +324,8 @@ pub(crate) struct Worth {
     /// The configuration that has the select
     #[arg(long, value_name = "FILE", default_value = "/etc/mega/mega.toml")]
     pub(crate) config: PathBuf,
-    /// How long mega measures a process at most. It measures COMMAND again and again until that ends, and tells of the part
-    /// in which huge pages would have saved most
+    /// How long mega measures a process at most. It measures COMMAND again and again until that ends, and reports
+    /// the measurement nearest to the mean
     #[arg(long, value_name = "SECONDS", default_value = "5", value_parser = value::seconds)]
     pub(crate) seconds: Duration,
     /// Print one JSON object

@@ -16,8 +16,10 @@ use crate::output;
 use crate::report::WorthReport;
 use crate::supervise::Supervisor;
 
-/// Runs the program to its end. Returns its exit code, and what was seen in that part of its run in which huge pages would
-/// have saved most.
+/// Measurements of one run that are kept. Where there are more, every second one goes.
+const MOST_KEPT: usize = 256;
+
+/// Runs the program to its end. Returns its exit code, and of the measurements of its run the one nearest to their mean.
 ///
 /// # Errors
 /// Where it cannot be started, or ended before it was measured once.
@@ -28,21 +30,21 @@ pub(super) fn run(meter: &Meter, command: &[OsString]) -> Result<(ExitCode, Wort
     let program = supervisor.start(command, &fault)?;
     let pid = program.pid();
     let has_ended = AtomicBool::new(false);
-    let (code, best) = std::thread::scope(|scope| {
-        let measuring = scope.spawn(|| best_of(meter, pid, &has_ended));
+    let (code, typical) = std::thread::scope(|scope| {
+        let measuring = scope.spawn(|| typical_of(meter, pid, &has_ended));
         let code = program.wait();
         has_ended.store(true, Ordering::Relaxed);
-        let best = measuring
+        let typical = measuring
             .join()
             .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-        (code, best)
+        (code, typical)
     });
-    Ok((ExitCode::from(code), best?))
+    Ok((ExitCode::from(code), typical?))
 }
 
 /// Measures the program again and again until it ends.
-fn best_of(meter: &Meter, pid: u32, has_ended: &AtomicBool) -> Result<WorthReport, Failure> {
-    let mut best: Option<WorthReport> = None;
+fn typical_of(meter: &Meter, pid: u32, has_ended: &AtomicBool) -> Result<WorthReport, Failure> {
+    let mut reports = Vec::new();
     let mut why = String::new();
     while !has_ended.load(Ordering::Relaxed) {
         let measured = process::identify(&LiveKernel, pid)
@@ -50,11 +52,13 @@ fn best_of(meter: &Meter, pid: u32, has_ended: &AtomicBool) -> Result<WorthRepor
             .and_then(|process| meter.measure(process));
         match measured {
             Ok(report) => {
-                let saves_more = best
-                    .as_ref()
-                    .is_none_or(|best| saved(&report) > saved(best));
-                if saves_more {
-                    best = Some(report);
+                reports.push(report);
+                if reports.len() > MOST_KEPT {
+                    let mut is_kept = false;
+                    reports.retain(|_| {
+                        is_kept = !is_kept;
+                        is_kept
+                    });
                 }
             }
             Err(missing @ Failure::Missing(_)) => {
@@ -69,11 +73,19 @@ fn best_of(meter: &Meter, pid: u32, has_ended: &AtomicBool) -> Result<WorthRepor
             }
         }
     }
-    best.ok_or_else(|| {
+    nearest_to_mean(reports).ok_or_else(|| {
         Failure::Failed(format!(
             "the program ended before it was measured once; --seconds says how long that takes ({why})"
         ))
     })
+}
+
+#[allow(clippy::cast_precision_loss)]
+fn nearest_to_mean(mut reports: Vec<WorthReport>) -> Option<WorthReport> {
+    let mean = reports.iter().map(saved).sum::<f64>() / reports.len() as f64;
+    let off = |report: &WorthReport| (saved(report) - mean).abs();
+    reports.sort_by(|one, other| off(one).total_cmp(&off(other)));
+    reports.into_iter().next()
 }
 
 /// CPU seconds saved in a second.
