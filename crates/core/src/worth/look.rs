@@ -18,6 +18,10 @@ const STILL_RANDOM: f64 = 4.0;
 /// stream; they are taken for a stream, of which that is usual.
 const MOST_AT_RANDOM: f64 = 0.9;
 
+/// Where more than this share of the entries was touched before the first reading, nearly all were: a look of this length
+/// tells only that they are touched very often.
+const MOST_AT_FIRST: f64 = 0.75;
+
 /// What one reading saw.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Reading {
@@ -58,28 +62,40 @@ pub struct Told {
     pub seconds: f64,
     /// CPU time that the process used meanwhile, in seconds.
     pub used: f64,
+    /// Whether there were at least so many touches, and may have been any number more.
+    pub is_saturated: bool,
 }
 
 impl Look {
-    /// What this look tells. `None` where it tells nothing: no time passed, or no entry could be touched anew.
+    /// What this look tells. `None` where it tells nothing: no time passed, or there is no entry.
     #[must_use]
     pub fn told(&self) -> Option<Told> {
         let lasted = self.last.at.checked_sub(self.first.at)?;
         let seconds = lasted.as_secs_f64();
-        let fresh = f64::from(self.entries.saturating_sub(self.first.touched));
-        if seconds <= 0.0 || fresh <= 0.0 {
+        let entries = f64::from(self.entries);
+        if seconds <= 0.0 || entries <= 0.0 {
             return None;
         }
+        let used = self.last.used.saturating_sub(self.first.used).as_secs_f64();
+        if f64::from(self.first.touched) > MOST_AT_FIRST * entries {
+            return Some(Told {
+                touches: arrivals(entries, entries),
+                lines: 0.0,
+                halves: [0.0; 2],
+                seconds,
+                used,
+                is_saturated: true,
+            });
+        }
+        let fresh = entries - f64::from(self.first.touched);
         let seen = f64::from(self.last.touched.saturating_sub(self.first.touched)).min(fresh);
         let lines = f64::from(self.last.lines.saturating_sub(self.first.lines));
         let early = f64::from(self.middle.touched.saturating_sub(self.first.touched)).min(seen);
-        let used = self.last.used.saturating_sub(self.first.used).as_secs_f64();
         let (touches, lines) = match self.is_random(seen, fresh) {
             // The entries that were touched before the first reading are touched as often as the others.
             true => {
                 let all_lines = f64::from(LINES.min(self.entries));
                 let fresh_lines = (all_lines - f64::from(self.first.lines)).max(0.0);
-                let entries = f64::from(self.entries);
                 (
                     arrivals(seen, fresh) * entries / fresh,
                     arrivals(lines, fresh_lines) * all_lines / fresh_lines.max(1.0),
@@ -93,6 +109,7 @@ impl Look {
             halves: [early, seen - early],
             seconds,
             used,
+            is_saturated: false,
         })
     }
 
@@ -174,10 +191,21 @@ mod tests {
 
     #[test]
     fn a_look_that_cannot_tell_says_so() {
-        assert_eq!(look(512, 512, 512).told(), None);
+        let nothing_mapped = Look {
+            entries: 0,
+            ..look(0, 0, 0)
+        };
+        assert_eq!(nothing_mapped.told(), None);
         let mut at_once = look(0, 0, 1);
         at_once.last.at = at_once.first.at;
         assert_eq!(at_once.told(), None);
+    }
+
+    #[test]
+    fn where_nearly_all_was_touched_at_once_there_were_at_least_so_many() {
+        let told = look(500, 512, 512).told().unwrap();
+        assert!(told.is_saturated && told.touches > 3000.0, "{told:?}");
+        assert!(!look(300, 400, 450).told().unwrap().is_saturated);
     }
 
     #[test]

@@ -41,6 +41,10 @@ const STEP: f64 = 8.0;
 /// About how long it takes to clear one unit, in seconds. Clearing a batch takes as long as its wait at most, so that not
 /// many pages are touched before the first reading.
 const UNIT_COST: f64 = 0.06e-3;
+/// The share of saturated looks beyond which the rate has no upper end but [`FASTEST`].
+const SATURATED: f64 = 0.1;
+/// Touches a second that no processor does on one CPU.
+const FASTEST: f64 = 1e9;
 /// Units in one batch at most.
 const LARGEST_BATCH: usize = 16;
 /// Of all units, one in so many may be in one batch, or one alone. A page that was cleared costs its program some 150 ns at
@@ -98,6 +102,10 @@ struct Totals {
     touches: f64,
     lines: f64,
     used: f64,
+    /// Looks, of the rounds that count, that saw a touch.
+    looks: f64,
+    /// Of these, the saturated ones.
+    saturated: f64,
 }
 
 #[derive(Clone, Debug)]
@@ -185,13 +193,21 @@ impl Sampling {
         stratum.squares += rate * rate;
         stratum.round_looks += 1;
         stratum.round_rates += rate;
-        self.halves.add(told.halves, f64::from(look.entries));
+        if !told.is_saturated {
+            self.halves.add(told.halves, f64::from(look.entries));
+        }
         stratum.round_shares += told.used / told.seconds;
         self.units[unit].touches += told.touches;
         self.units[unit].used += told.used;
-        self.totals.touches += told.touches;
-        self.totals.lines += told.lines;
         self.totals.used += told.used;
+        if !told.is_saturated {
+            self.totals.touches += told.touches;
+            self.totals.lines += told.lines;
+        }
+        if self.lessons == 0 && told.touches > 0.0 {
+            self.totals.looks += 1.0;
+            self.totals.saturated += f64::from(u8::from(told.is_saturated));
+        }
     }
 
     /// Ends a round: all its looks are recorded. Learns from it how long to wait, and counts it unless it was a lesson.
@@ -243,10 +259,14 @@ impl Sampling {
         let mean = rounds::ratio(&self.rounds)?;
         // Three touches may hide where none was seen (the rule of three).
         let hidden = 3.0 * self.units.len() as f64 / self.totals.used.max(f64::MIN_POSITIVE);
+        let more = match self.totals.saturated > SATURATED * self.totals.looks {
+            true => FASTEST,
+            false => 0.0,
+        };
         Some(Estimate::within(
             mean.value,
             mean.low,
-            mean.high.max(hidden),
+            mean.high.max(hidden).max(more),
         ))
     }
 
