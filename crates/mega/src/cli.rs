@@ -175,7 +175,7 @@ pub(crate) struct Run {
     pub(crate) coverage: Option<f64>,
     /// What the program's page faults take: base pages, so that faults stay fast and mega promotes later; or whatever the
     /// machine's THP mode says; or what was right in earlier runs of the program (see `mega profiles`), base pages at first
-    #[arg(long, value_name = "MODE", default_value = "auto", value_enum)]
+    #[arg(long, value_name = "MODE", default_value = "base", value_enum)]
     pub(crate) fault: Fault,
     #[command(flatten)]
     pub(crate) tracker: TrackerArgs,

@@ -101,7 +101,7 @@ fn mode_of_a_run(state: &Path, name: &str) -> Value {
     let report = state.join(name);
     let option = format!("--report={}", report.display());
     let mut command = mega_run(
-        &[&option, "--policy=base", "--interval=200ms"],
+        &[&option, "--policy=base", "--interval=200ms", "--fault=auto"],
         &["random", "--size=64MiB", "--seconds=1"],
     );
     done(command.env("MEGA_STATE_DIR", state));

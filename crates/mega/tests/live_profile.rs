@@ -30,11 +30,13 @@ impl Place {
         self.0.path()
     }
 
-    /// A workload under `mega run`.
+    /// A workload under `mega run --fault auto`, or as `options` have it.
     fn run(&self, options: &[&str], workload: &[&str]) -> Command {
         let report = format!("--report={}", self.state().join("report").display());
         let common = [report.as_str(), "--policy=base", "--interval=200ms"];
-        let options: Vec<&str> = common.iter().chain(options).copied().collect();
+        let is_said = options.iter().any(|option| option.starts_with("--fault"));
+        let fault: &[&str] = if is_said { &[] } else { &["--fault=auto"] };
+        let options: Vec<&str> = common.iter().chain(fault).chain(options).copied().collect();
         let mut command = mega_run(&options, workload);
         command.env("MEGA_STATE_DIR", self.state());
         command
