@@ -73,8 +73,8 @@ fn touches_at_random_are_counted() {
         "{truth}: {found:?}"
     );
     assert!(touches.cpu_share > 0.0 && touches.cpu_share < 1.5);
-    // Where the process is often interrupted, touches at random look a little as if neighbours came together.
-    assert!(touches.pages_per_line < 4.0, "{}", touches.pages_per_line);
+    // So small a memory is touched so often that all lines are soon touched: neighbours seem to come together.
+    assert!((1.0..=8.0).contains(&touches.pages_per_line));
     assert!(touches.huge.is_none());
     let mapping = touches
         .mappings
@@ -151,9 +151,10 @@ fn what_it_clears_counts_as_accessed_in_the_interval() {
         .map(|seen| seen.accessed)
         .collect();
     assert_eq!(accessed.len(), 4);
-    assert!(accessed.iter().all(|pages| *pages >= 250), "{accessed:?}");
+    // Others may clear bits too, DAMON say. A meter that loses what it clears leaves hardly one.
+    assert!(accessed.iter().all(|pages| *pages >= 128), "{accessed:?}");
     let regions = observed(&mut machine, process);
     let next = regions.iter().filter(|seen| inside(seen));
-    assert!(next.clone().all(|seen| seen.accessed < 250), "{regions:?}");
+    assert!(next.clone().all(|seen| seen.accessed < 128), "{regions:?}");
     assert!(next.clone().all(|seen| seen.page_size == PageSize::Base));
 }

@@ -62,7 +62,7 @@ pub struct Told {
     pub seconds: f64,
     /// CPU time that the process used meanwhile, in seconds.
     pub used: f64,
-    /// Whether there were at least so many touches, and may have been any number more.
+    /// Whether nearly all was touched when the look began, so that it does not tell how often.
     pub is_saturated: bool,
 }
 

@@ -123,6 +123,8 @@ struct Stratum {
     round_rates: f64,
     /// CPU time a second.
     round_shares: f64,
+    /// Saturated looks, which are in none of these counts.
+    saturated: u32,
 }
 
 impl Sampling {
@@ -185,6 +187,15 @@ impl Sampling {
         else {
             return;
         };
+        if self.lessons == 0 && told.touches > 0.0 {
+            self.totals.looks += 1.0;
+            self.totals.saturated += f64::from(u8::from(told.is_saturated));
+        }
+        if told.is_saturated {
+            // It teaches to wait less. What it saw may also be pages that could not be cleared.
+            stratum.saturated += 1;
+            return;
+        }
         let rate = told.touches / told.seconds;
         stratum.looks += 1;
         stratum.touches += told.touches;
@@ -193,21 +204,13 @@ impl Sampling {
         stratum.squares += rate * rate;
         stratum.round_looks += 1;
         stratum.round_rates += rate;
-        if !told.is_saturated {
-            self.halves.add(told.halves, f64::from(look.entries));
-        }
+        self.halves.add(told.halves, f64::from(look.entries));
         stratum.round_shares += told.used / told.seconds;
         self.units[unit].touches += told.touches;
         self.units[unit].used += told.used;
+        self.totals.touches += told.touches;
+        self.totals.lines += told.lines;
         self.totals.used += told.used;
-        if !told.is_saturated {
-            self.totals.touches += told.touches;
-            self.totals.lines += told.lines;
-        }
-        if self.lessons == 0 && told.touches > 0.0 {
-            self.totals.looks += 1.0;
-            self.totals.saturated += f64::from(u8::from(told.is_saturated));
-        }
     }
 
     /// Ends a round: all its looks are recorded. Learns from it how long to wait, and counts it unless it was a lesson.
@@ -383,6 +386,7 @@ impl Stratum {
             round_looks: 0,
             round_rates: 0.0,
             round_shares: 0.0,
+            saturated: 0,
         }
     }
 
@@ -416,9 +420,15 @@ impl Stratum {
 
     /// Takes the wait nearer to what leaves that share of entries touched, and begins a new round.
     fn learn(&mut self, units: &[UnitSum], share: f64) {
+        let is_too_long = self.saturated > self.round_looks;
         self.round_looks = 0;
         self.round_rates = 0.0;
         self.round_shares = 0.0;
+        self.saturated = 0;
+        if is_too_long {
+            self.wait = (self.wait / STEP).max(SHORTEST_WAIT);
+            return;
+        }
         if self.seconds <= 0.0 {
             return;
         }
