@@ -81,7 +81,8 @@ fn touches_at_random_are_counted() {
         .iter()
         .find(|mapping| mapping.range.start <= half.start && half.start < mapping.range.end)
         .unwrap();
-    assert!(mapping.per_cpu_second > 0.9 * found.value);
+    // Its own looks give its rate, and rounds over all memory the whole's.
+    assert!(mapping.per_cpu_second > 0.25 * found.value);
     let idle = touches
         .regions
         .iter()
@@ -90,7 +91,7 @@ fn touches_at_random_are_counted() {
     assert!(idle.clone().all(|seen| seen.per_cpu_second == 0.0));
     let half = half.end - half.start;
     assert!(
-        (half / 2..half * 2).contains(&touches.working_set),
+        (half / 4..half * 4).contains(&touches.working_set),
         "{touches:?}"
     );
 }
