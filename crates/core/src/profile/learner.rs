@@ -103,7 +103,7 @@ impl Learner {
     }
 
     /// Which huge regions to look into for zeros, of those that the program came to a while ago: spread over each class, some whose touches are known to be all and some
-    /// whose are not, at most [`LOOKED_INTO`] of each in all.
+    /// whose are not, at most 16 of each in all.
     #[must_use]
     pub fn to_look_into(&self) -> Vec<Region> {
         let mut wanted: BTreeMap<(MappingClass, bool), (usize, Vec<Region>)> = BTreeMap::new();
