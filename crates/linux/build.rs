@@ -11,6 +11,9 @@ const SOURCES: [&str; 3] = [
     "src/touches/used/used.bpf.c",
 ];
 
+/// What all of them include.
+const TYPES: &str = "src/bpf/types.bpf.h";
+
 fn main() {
     println!("cargo:rerun-if-env-changed=CLANG");
     let Some(directory) = env::var_os("OUT_DIR").map(PathBuf::from) else {
@@ -19,6 +22,7 @@ fn main() {
     let Some(headers) = env::var_os("DEP_BPF_INCLUDE").map(PathBuf::from) else {
         fail("libbpf-sys did not say where libbpf's headers are (DEP_BPF_INCLUDE)");
     };
+    println!("cargo:rerun-if-changed={TYPES}");
     for source in SOURCES {
         println!("cargo:rerun-if-changed={source}");
         compile(source, &headers, &directory);

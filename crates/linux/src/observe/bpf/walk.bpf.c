@@ -12,15 +12,7 @@
  * memory first. The reader of the result checks that the process is still the one it was.
  */
 
-typedef unsigned char __u8;
-typedef unsigned short __u16;
-typedef unsigned int __u32;
-typedef unsigned long long __u64;
-typedef signed int __s32;
-typedef signed long long __s64;
-typedef __u16 __be16;
-typedef __u32 __be32;
-typedef __u32 __wsum;
+#include "../../bpf/types.bpf.h"
 
 #include <bpf/bpf_helpers.h>
 

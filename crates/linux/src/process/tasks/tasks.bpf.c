@@ -7,15 +7,7 @@
  * task that exits meanwhile gives zeros, and its record is dropped by the reader.
  */
 
-typedef unsigned char __u8;
-typedef unsigned short __u16;
-typedef unsigned int __u32;
-typedef unsigned long long __u64;
-typedef signed int __s32;
-typedef signed long long __s64;
-typedef __u16 __be16;
-typedef __u32 __be32;
-typedef __u32 __wsum;
+#include "../../bpf/types.bpf.h"
 
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_core_read.h>
