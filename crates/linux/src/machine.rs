@@ -1,5 +1,6 @@
 //! The live machine that the engine drives: observes, clears, promotes, demotes, and looks again.
 
+use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::path::PathBuf;
@@ -78,8 +79,9 @@ pub struct LinuxMachine {
     idle: IdleCpus,
     /// Bytes of contiguity at the last observation.
     contiguity: u64,
-    /// What touches cost on this machine, where that is known.
-    calibration: Option<Calibration>,
+    /// What touches cost on this machine, where that is known. Read when a policy first asks: most machines only look or
+    /// act.
+    calibration: OnceCell<Option<Calibration>>,
 }
 
 impl LinuxMachine {
@@ -87,11 +89,6 @@ impl LinuxMachine {
     #[must_use]
     pub fn new(host: Arc<Host>, options: MachineOptions) -> Self {
         let kernel = host.kernel().as_ref();
-        let calibration = match calibrate::load(kernel) {
-            Ok(Stored::Valid(calibration)) => Some(*calibration),
-            // Promotions go on without.
-            Ok(Stored::Not(_)) | Err(_) => None,
-        };
         LinuxMachine {
             nodes: ProcessorNodes::read(kernel),
             cgroup_mount: cgroups::mount_point(kernel),
@@ -107,8 +104,17 @@ impl LinuxMachine {
             warmer: Warmer::default(),
             idle: IdleCpus::default(),
             contiguity: 0,
-            calibration,
+            calibration: OnceCell::new(),
         }
+    }
+
+    fn calibration(&self) -> Option<&Calibration> {
+        let load = || match calibrate::load(self.host.kernel().as_ref()) {
+            Ok(Stored::Valid(calibration)) => Some(*calibration),
+            // Promotions go on without.
+            Ok(Stored::Not(_)) | Err(_) => None,
+        };
+        self.calibration.get_or_init(load).as_ref()
     }
 
     /// The host it is on.
@@ -452,7 +458,7 @@ impl Machine for LinuxMachine {
     }
 
     fn measures(&self) -> bool {
-        self.calibration.is_some() && !self.host.is_dry_run()
+        !self.host.is_dry_run() && self.calibration().is_some()
     }
 
     fn gain(&mut self, process: ProcessId) -> Option<Gain> {
@@ -461,7 +467,7 @@ impl Machine for LinuxMachine {
             ..GAIN_EFFORT
         };
         let touches = self.measure_touches(process, effort).ok()?;
-        let worth = predict(&touches, self.calibration.as_ref()?);
+        let worth = predict(&touches, self.calibration()?);
         // The meter may miss touches: only what surely is not paid back is left alone.
         Some(Gain {
             saved: worth.saved_share.high * worth.cpu_share,
