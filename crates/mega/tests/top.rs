@@ -5,9 +5,10 @@
 
 mod live;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 
+use live::daemon::{Daemon, Place};
 use live::{area, can_run, finish, mega, run, start, text, until, until_huge};
 use tempfile::TempDir;
 
@@ -102,76 +103,18 @@ impl Drop for Screen {
     }
 }
 
-/// A daemon for one program that no other test starts.
-struct Daemon {
-    folder: TempDir,
-    child: std::process::Child,
-}
-
-impl Daemon {
-    fn start() -> Self {
-        // On the file system of the binary, which is linked to.
-        let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
-        let program = folder.path().join("program");
-        std::fs::hard_link(live::mega_lab(), &program).expect("linked");
-        let config = folder.path().join("mega.toml");
-        let select = format!(
-            "[defaults]\ninterval = \"200ms\"\n[[select]]\nname = \"mine\"\nexecutable = \"{}\"\npolicy = \"ingens\"\n",
-            program.display()
-        );
-        std::fs::write(&config, select).expect("written");
-        let child = mega()
-            .args(["daemon", "--config"])
-            .arg(&config)
-            .env("MEGA_RUN_DIR", folder.path().join("run"))
-            .stderr(Stdio::null())
-            .spawn()
-            .expect("mega starts");
-        let daemon = Daemon { folder, child };
-        until("the daemon", || {
-            let status = mega()
-                .arg("status")
-                .env("MEGA_RUN_DIR", daemon.run_dir())
-                .output();
-            status.is_ok_and(|status| status.status.success())
-        });
-        daemon
-    }
-
-    fn run_dir(&self) -> PathBuf {
-        self.folder.path().join("run")
-    }
-
-    fn workload(&self) -> Command {
-        let mut command = Command::new(self.folder.path().join("program"));
-        command.args([
-            "workload",
-            "random",
-            "--size=64MiB",
-            "--until-eof",
-            "--json",
-        ]);
-        command
-    }
-}
-
-impl Drop for Daemon {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
 #[test]
 fn a_daemons_processes_are_shown_opened_and_saved() {
     const NAME: &str = "a_daemons_processes_are_shown_opened_and_saved";
     if !can_run(NAME) || !has_tmux(NAME) {
         return;
     }
-    let daemon = Daemon::start();
-    let (program, ready) = start(&mut daemon.workload());
+    let place = Place::new();
+    place.select_program("ingens");
+    let daemon = Daemon::start(&place);
+    let (program, ready) = start(&mut place.workload());
     until_huge(ready.pid, area(&ready, "random").bytes, 90);
-    let screen = Screen::start(&daemon.run_dir(), "top --interval 200ms");
+    let screen = Screen::start(&place.run_dir(), "top --interval 200ms");
     let pid = ready.pid.to_string();
     screen.until_it_shows(&["daemon", "FMFI", "program", &pid, "100.0 %", "q quit"]);
     screen.press(&["/", "n", "o", "n", "e"]);
