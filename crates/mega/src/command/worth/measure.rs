@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use mega_core::ProcessId;
 use mega_core::worth::{Calibration, predict};
-use mega_linux::kernel::{Kernel, LiveKernel};
+use mega_linux::kernel::Kernel;
 use mega_linux::observe::memory;
 use mega_linux::process::claim::{Claim, ClaimError, Claims};
 use mega_linux::settings::run_dir::RunDir;
@@ -81,13 +81,4 @@ impl Meter {
             worth,
         })
     }
-}
-
-/// All processes that run now.
-pub(super) fn pids() -> Result<Vec<u32>, Failure> {
-    let names = LiveKernel
-        .list("/proc".as_ref())
-        .map_err(|error| Failure::Failed(format!("cannot list /proc: {error}")))?;
-    let pids = names.iter().filter_map(|name| name.to_str()?.parse().ok());
-    Ok(pids.collect())
 }

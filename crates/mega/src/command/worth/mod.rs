@@ -19,6 +19,7 @@ use mega_linux::{Host, HostOptions, process};
 use crate::cli::Worth;
 use crate::config;
 use crate::exit::Failure;
+use crate::membership::{Membership, Scope};
 use crate::output;
 use crate::report::{SelectionWorthReport, VERSION, WorthReport};
 use measure::Meter;
@@ -27,10 +28,10 @@ pub(super) use text::gain;
 pub(super) fn run(args: &Worth) -> Result<ExitCode, Failure> {
     let host = Arc::new(Host::open(HostOptions::default())?);
     let calibration = calibration()?;
-    let meter = Meter::new(host, calibration, args.seconds);
+    let meter = Meter::new(Arc::clone(&host), calibration, args.seconds);
     match (args.pid, &args.select) {
         (Some(pid), _) => one(args, &measure_process(&meter, pid)?),
-        (None, Some(select)) => selection(args, &meter, select),
+        (None, Some(select)) => selection(args, &host, &meter, select),
         (None, None) => {
             let (code, report) = program::run(&meter, &args.command)?;
             one(args, &report)?;
@@ -83,9 +84,9 @@ fn one(args: &Worth, report: &WorthReport) -> Result<ExitCode, Failure> {
 }
 
 /// Measures all processes that a selection of the daemon's configuration takes, one after the other.
-fn selection(args: &Worth, meter: &Meter, name: &str) -> Result<ExitCode, Failure> {
+fn selection(args: &Worth, host: &Host, meter: &Meter, name: &str) -> Result<ExitCode, Failure> {
     let mut processes = Vec::new();
-    for process in members(&args.config, name)? {
+    for process in members(host, &args.config, name)? {
         match measure_process(meter, process.pid) {
             Ok(report) => processes.push(report),
             // One of many: the others are measured all the same.
@@ -115,34 +116,25 @@ fn selection(args: &Worth, meter: &Meter, name: &str) -> Result<ExitCode, Failur
 }
 
 /// The processes that run now and that the named selection is the first to take.
-fn members(file: &Path, name: &str) -> Result<Vec<ProcessId>, Failure> {
+fn members(host: &Host, file: &Path, name: &str) -> Result<Vec<ProcessId>, Failure> {
     let config = config::load(file).map_err(|error| Failure::Failed(error.to_string()))?;
-    if !config.selects.iter().any(|select| select.name == name) {
-        let names: Vec<&str> = config
-            .selects
-            .iter()
-            .map(|select| select.name.as_str())
-            .collect();
+    let names = || config.selects.iter().map(|select| select.name.as_str());
+    let Some(place) = names().position(|known| known == name) else {
+        let names: Vec<&str> = names().collect();
         return Err(Failure::Usage(format!(
             "{} has no select '{name}'; there are {}",
             file.display(),
             names.join(", ")
         )));
-    }
-    let mut members = Vec::new();
-    for pid in measure::pids()? {
-        let Ok(facts) = process::facts(&LiveKernel, pid) else {
-            continue;
-        };
-        let first = config
-            .selects
-            .iter()
-            .find(|select| select.selection.takes(&facts));
-        if first.is_some_and(|select| select.name == name) && pid != std::process::id() {
-            members.push(facts.process);
-        }
-    }
-    Ok(members)
+    };
+    let selections = config.selects.into_iter().map(|select| select.selection);
+    let mut membership = Membership::new(Scope::Selections(selections.collect()));
+    let kernel = host.kernel().as_ref();
+    let own = process::stat(kernel, std::process::id())?.process();
+    let mut table = host.processes();
+    table.refresh(kernel, membership.asks_for_resident())?;
+    let members = membership.update(&table, own).into_iter().nth(place);
+    Ok(members.into_iter().flatten().collect())
 }
 
 fn write_picture(file: &Path, reports: &[WorthReport]) -> Result<(), Failure> {
