@@ -10,7 +10,7 @@ TO = $(DESTDIR)$(PREFIX)
 ETC = $(DESTDIR)/etc/mega
 
 .DEFAULT_GOAL := build
-.PHONY: help tools package-tools build demo lab-programs test test-user test-vm test-kernel test-giant test-packages test-reproducible kernel kernel-deb pictures check bench experiments deb rpm install install-mega install-lab clean
+.PHONY: help tools package-tools build demo lab-programs test test-user test-vm test-long test-kernel test-giant test-packages test-reproducible kernel kernel-deb pictures check bench experiments deb rpm install install-mega install-lab clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -30,7 +30,7 @@ lab-programs:
 demo: build ## the same program with base pages, THP always and mega, side by side (about a minute)
 	$(MEGA) demo
 
-test: test-user test-vm ## everything that needs no kernel build (under 8 minutes on 2 cores)
+test: test-user test-vm ## what needs no kernel build and takes no minutes by itself (under 8 minutes on 2 cores)
 
 test-user: tools lab-programs
 	$(CARGO) test --workspace --locked
@@ -38,6 +38,12 @@ test-user: tools lab-programs
 test-vm: tools
 	kernel/vm/deps
 	kernel/vm/test stock
+
+test-long: tools lab-programs ## what takes minutes by itself: every experiment, the demo, a whole calibration, the oldest kernel
+	$(CARGO) build --locked -p mega-lab # the tests start it
+	$(CARGO) test --locked -p mega --test lab --test demo --test doctor --test live_profile -- --ignored
+	kernel/vm/deps
+	kernel/vm/test long
 
 test-kernel: tools ## what needs a kernel build: the modules under KASAN and lockdep, static checks, the VM lab itself
 	kernel/vm/deps

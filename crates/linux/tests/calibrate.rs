@@ -133,6 +133,34 @@ fn a_machine_without_memory_to_spare_is_told() {
 }
 
 #[test]
+fn the_limit_of_a_cgroup_is_kept() {
+    let kernel = FakeKernel::new();
+    let pid = std::process::id();
+    let files = [
+        ("/proc/cpuinfo".to_owned(), "model name : one\n"),
+        ("/proc/sys/kernel/osrelease".to_owned(), "6.18\n"),
+        (
+            "/proc/meminfo".to_owned(),
+            "MemTotal: 99999999 kB\nMemAvailable: 99999999 kB\nMemFree: 99999999 kB\n",
+        ),
+        (
+            "/proc/self/mounts".to_owned(),
+            "none /cgroup cgroup2 rw 0 0\n",
+        ),
+        (format!("/proc/{pid}/cgroup"), "0::/small\n"),
+        ("/cgroup/small/memory.max".to_owned(), "4194304\n"),
+        ("/cgroup/small/memory.current".to_owned(), "1048576\n"),
+    ];
+    for (path, text) in files {
+        let text = text.as_bytes().to_vec();
+        kernel.state().files.insert(path.into(), text);
+    }
+    // The smallest working set takes 4 MiB in both layouts.
+    let error = calibrate::measure(&kernel, &calibrate::WORKING_SETS, &mut |_| ()).unwrap_err();
+    assert!(error.to_string().contains("2 MiB may be taken"), "{error}");
+}
+
+#[test]
 fn a_machine_is_told_by_what_proc_says() {
     let kernel = FakeKernel::new();
     let cpuinfo =

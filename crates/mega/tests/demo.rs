@@ -13,6 +13,7 @@ use serde_json::Value;
 const SIZE: u64 = 128 << 20;
 
 #[test]
+#[ignore = "takes long: make test-long"]
 fn it_shows_three_modes_side_by_side_and_leaves_all_as_it_was() {
     if !can_run("it_shows_three_modes_side_by_side_and_leaves_all_as_it_was") {
         return;

@@ -56,6 +56,7 @@ fn every_setting_that_a_killed_mega_left_changed_is_shown() {
 }
 
 #[test]
+#[ignore = "takes long: make test-long"]
 fn what_touches_cost_is_shown_where_it_is_known() {
     let state_dir = tempfile::tempdir().unwrap();
     let doctor = |arguments: &[&str]| {

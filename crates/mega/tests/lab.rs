@@ -12,7 +12,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use live::{PATIENCE, can_run, mega, run, text};
+use live::{PATIENCE, calibrated, can_run, mega, run, text};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
@@ -222,6 +222,7 @@ fn assert_files(folder: &Path, results: &Value) {
 const MODES: [&str; 2] = ["base", "mega:adaptive"];
 
 #[test]
+#[ignore = "takes long: make test-long"]
 fn every_experiment_accounts_for_what_it_did_and_leaves_the_machine_as_it_was() {
     if !can_run("every_experiment_accounts_for_what_it_did_and_leaves_the_machine_as_it_was") {
         return;
@@ -528,15 +529,20 @@ fn wrong_usage_is_one_line_and_exit_code_2() {
 }
 
 #[test]
+#[ignore = "takes long: make test-long"]
 fn predictions_and_the_truth_are_put_side_by_side() {
     if !can_run("predictions_and_the_truth_are_put_side_by_side") {
         return;
     }
     let alone = Alone::new();
+    let state = alone.folder.path().join("state");
+    if let Err(missing) = calibrated::keep(&state) {
+        return live::skip("predictions_and_the_truth_are_put_side_by_side", &missing);
+    }
     let worth = |program: &str| {
         let mut command = alone.live_for("0.4", "worth", &[]);
         command
-            .env("MEGA_STATE_DIR", alone.folder.path().join("state"))
+            .env("MEGA_STATE_DIR", &state)
             .args(["--rounds=2", "--program", program]);
         let output = run(&mut command);
         assert!(output.status.success(), "{}", text(&output.stderr));

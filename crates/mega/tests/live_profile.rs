@@ -115,6 +115,7 @@ fn sparse(place: &Place) -> Done {
 }
 
 #[test]
+#[ignore = "takes long: make test-long"]
 fn a_sparse_program_keeps_base_pages_and_a_wrong_profile_is_corrected() {
     let name = "a_sparse_program_keeps_base_pages_and_a_wrong_profile_is_corrected";
     if !live::can_run(name) {

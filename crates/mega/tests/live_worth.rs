@@ -5,18 +5,28 @@
 
 mod live;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::OnceLock;
 
-use live::{area, finish, mega, mega_lab, run, skip, start, text, workload};
+use live::{area, calibrated, finish, mega, mega_lab, run, skip, start, text, workload};
 use serde_json::Value;
 
-/// `mega worth` with a calibration of the tests' own.
+/// Where the tests' own calibration is kept, made by the first of them.
+fn state() -> &'static Path {
+    static STATE: OnceLock<PathBuf> = OnceLock::new();
+    STATE.get_or_init(|| {
+        let state = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("worth-state");
+        // Where there can be none, the command says so itself.
+        let _ = calibrated::keep(&state);
+        state
+    })
+}
+
 fn worth(arguments: &[&str]) -> Command {
-    let state = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("worth-state");
     let mut command = mega();
     command
-        .env("MEGA_STATE_DIR", state)
+        .env("MEGA_STATE_DIR", state())
         .arg("worth")
         .args(arguments);
     command
@@ -107,7 +117,7 @@ fn a_command_is_measured_until_it_ends() {
         "workload",
         "random",
         "--size=64MiB",
-        "--seconds=15",
+        "--seconds=7",
     ];
     let Some(report) = report(name, &arguments) else {
         return;

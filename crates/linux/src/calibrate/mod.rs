@@ -19,7 +19,7 @@ use mega_core::worth::{Calibration, Point};
 
 use crate::Error;
 use crate::kernel::Kernel;
-use crate::observe::memory;
+use crate::observe::{cgroups, memory};
 use layout::Layouts;
 
 pub use store::{Place, Stored};
@@ -29,6 +29,8 @@ pub use validity::validity;
 pub const WORKING_SETS: [u64; 6] = [2 << 20, 8 << 20, 32 << 20, 128 << 20, 512 << 20, 2 << 30];
 /// What stays free for others meanwhile, in bytes.
 const KEPT_FREE: u64 = 2 << 30;
+/// What stays free of a cgroup's limit: one part in so many.
+const KEPT_FREE_OF_CGROUP: u64 = 4;
 
 /// Hears how far the calibration is, from 0 to 1.
 pub type Progress<'a> = dyn FnMut(f64) + Send + 'a;
@@ -143,19 +145,31 @@ fn measure_here(
     Ok((points, promotion))
 }
 
+/// What may be taken: of the machine's memory, and of that which a limited cgroup lets this process use.
+fn budget(kernel: &dyn Kernel, available: u64) -> u64 {
+    let of_machine = available.saturating_sub(KEPT_FREE);
+    let mount = cgroups::mount_point(kernel);
+    let cgroup = cgroups::Cgroups::new(kernel, mount.as_deref()).limit_of(std::process::id());
+    cgroup.map_or(of_machine, |cgroup| {
+        let kept_free = cgroup.limit / KEPT_FREE_OF_CGROUP;
+        of_machine.min(cgroup.available.saturating_sub(kept_free))
+    })
+}
+
 /// The working sets of which two fit into free memory.
 fn fitting(kernel: &dyn Kernel, working_sets: &[u64]) -> Result<Vec<u64>, Error> {
     let available = memory::observe(kernel)?.available;
-    let budget = available.saturating_sub(KEPT_FREE);
+    let budget = budget(kernel, available);
     let fits = |size: &u64| Layouts::bytes(*size) <= budget;
     let sizes: Vec<u64> = working_sets.iter().copied().filter(fits).collect();
     if sizes.is_empty() {
         return Err(Error::Missing {
             feature: "free memory for a calibration".to_owned(),
             remedy: format!(
-                "free some: {} are available, and {} stay free",
+                "free some, or raise the cgroup's limit: {} are available on the machine, of which {} stay free, and {} may be taken",
                 mega_core::bytes::format(available),
-                mega_core::bytes::format(KEPT_FREE)
+                mega_core::bytes::format(KEPT_FREE),
+                mega_core::bytes::format(budget)
             ),
         });
     }

@@ -5,6 +5,7 @@
 // Each test binary uses its own part of this module.
 #![allow(dead_code)]
 
+pub(crate) mod calibrated;
 pub(crate) mod daemon;
 
 use std::io::Write;
