@@ -10,8 +10,8 @@ use std::process::{Child, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use live::{
-    WHOLE_CORE, area, done, finish, mega, mega_run, run, run_dir, skip, start, text, until_huge,
-    workload,
+    WHOLE_CORE, area, done, finish, mega, mega_run, run, run_dir, skip, start, text, until_counted,
+    until_huge, workload,
 };
 use mega_linux::kernel::{Kernel, LiveKernel};
 use mega_linux::settings::run_dir::RunDir;
@@ -102,9 +102,12 @@ fn mode_of_a_run(state: &Path, name: &str) -> Value {
     let option = format!("--report={}", report.display());
     let mut command = mega_run(
         &[&option, "--policy=base", "--interval=200ms", "--fault=auto"],
-        &["random", "--size=64MiB", "--seconds=1"],
+        &["random", "--size=64MiB", "--until-eof"],
     );
-    done(command.env("MEGA_STATE_DIR", state));
+    let (target, _) = start(command.env("MEGA_STATE_DIR", state));
+    // It is looked at often enough for a profile, however slow the machine is.
+    until_counted(target.child.id(), "steps", 4);
+    finish(target);
     let text = std::fs::read(report).expect("a report");
     let report: Value = serde_json::from_slice(&text).expect("one JSON object");
     report["fault"]["mode"].clone()
