@@ -295,17 +295,19 @@ impl LinuxMachine {
         let Some(target) = self.targets.remove(&process) else {
             return Ok(None);
         };
+        // The limits of cgroups are read for all processes together.
+        let observed = |regions, accesses_known, node| ProcessObservation {
+            process,
+            regions,
+            accesses_known,
+            node,
+            cgroup: None,
+        };
         if let Some(regions) = target.at_rest() {
             let accesses_known = target.accesses_known(&self.host);
             let node = self.nodes.of(target.processor);
             self.targets.insert(process, target);
-            return Ok(Some(ProcessObservation {
-                process,
-                regions,
-                accesses_known,
-                node,
-                cgroup: None,
-            }));
+            return Ok(Some(observed(regions, accesses_known, node)));
         }
         let mut target = match target.hold(&self.host) {
             Ok(target) => target,
@@ -320,26 +322,14 @@ impl LinuxMachine {
             Err(Error::Gone { .. }) => {
                 // Gone, or another program was started in the middle: that one is looked at next time.
                 let alive = crate::process::is_alive(self.host.kernel().as_ref(), process);
-                return Ok(alive.then(|| ProcessObservation {
-                    process,
-                    regions: Vec::new(),
-                    accesses_known: false,
-                    node: None,
-                    cgroup: None,
-                }));
+                return Ok(alive.then(|| observed(Vec::new(), false, None)));
             }
             Err(error) => return Err(error),
         }
         target.may_rest(&regions);
         let node = self.nodes.of(target.processor);
         self.targets.insert(process, target.release());
-        Ok(Some(ProcessObservation {
-            process,
-            regions,
-            accesses_known,
-            node,
-            cgroup: None,
-        }))
+        Ok(Some(observed(regions, accesses_known, node)))
     }
 
     /// Does something with a process while it is held, one that was not observed before too (an action by hand).

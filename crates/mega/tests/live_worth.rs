@@ -117,7 +117,7 @@ fn a_command_is_measured_until_it_ends() {
         "workload",
         "random",
         "--size=64MiB",
-        "--seconds=7",
+        "--seconds=15",
     ];
     let Some(report) = report(name, &arguments) else {
         return;
