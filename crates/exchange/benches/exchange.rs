@@ -5,6 +5,7 @@
 //! memory that is there, which is the least that a guest does. Exits 3 where the kernel has no `UFFDIO_MOVE`.
 #![allow(
     clippy::unwrap_used,
+    clippy::panic,
     clippy::cast_precision_loss,
     clippy::cast_possible_truncation,
     unreachable_pub
