@@ -1,0 +1,49 @@
+//! A plugin for an unmodified QEMU (7.2 to 8.1): the guest gets a device through which it asks for exchanges, and a thread in
+//! QEMU's process carries them out.
+//!
+//! `-plugin file=libmega_exchange_qemu.so,qmp=PATH -qmp unix:PATH,server=on,wait=off`; `docs/exchange.md` says the rest.
+//!
+//! QEMU connects its character devices before it loads plugins, so `-chardev` and `-device` on the command line would find
+//! nobody. The plugin adds both itself when the machine is there, through a QMP monitor that is its own. From the same monitor
+//! it learns where the guest's memory is mapped, which holds for any machine type and size.
+
+mod ivshmem;
+mod machine;
+mod plugin;
+mod qmp;
+mod service;
+
+use std::io;
+
+/// Why QEMU's guest gets no exchanger.
+#[derive(Debug, thiserror::Error)]
+enum Error {
+    #[error("the option {0} is unknown; there are qmp=PATH, bus=BUS and id=ID")]
+    UnknownOption(String),
+    #[error(
+        "the option qmp=PATH is missing: a QMP monitor of its own, as -qmp unix:PATH,server=on,wait=off gives it"
+    )]
+    NoMonitor,
+    #[error("cannot {attempt}: {source}")]
+    System {
+        attempt: &'static str,
+        source: io::Error,
+    },
+    #[error("QEMU refuses {command}: {reason}")]
+    Qmp { command: String, reason: String },
+    #[error("QEMU's answer to {command} is not understood: {answer}")]
+    Answer { command: String, answer: String },
+    #[error("{0}")]
+    Refused(String),
+    #[error(transparent)]
+    Exchange(#[from] mega_exchange::Error),
+}
+
+impl Error {
+    fn system<E: Into<io::Error>>(attempt: &'static str) -> impl FnOnce(E) -> Self {
+        move |source| Self::System {
+            attempt,
+            source: source.into(),
+        }
+    }
+}

@@ -1,0 +1,173 @@
+//! Gives the guest its device and serves it.
+
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+
+use mega_exchange::{Exchanger, Server};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
+use serde_json::json;
+
+use crate::plugin::say;
+use crate::qmp::Qmp;
+use crate::{Error, ivshmem, machine};
+
+/// The plugin's arguments.
+#[derive(Debug)]
+pub(crate) struct Options {
+    qmp: PathBuf,
+    bus: Option<String>,
+    id: String,
+}
+
+impl Options {
+    pub(crate) fn parse(arguments: &[String]) -> Result<Self, Error> {
+        let (mut qmp, mut bus, mut id) = (None, None, "mega-exchange".to_string());
+        for argument in arguments {
+            match argument.split_once('=') {
+                Some(("qmp", path)) => qmp = Some(PathBuf::from(path)),
+                Some(("bus", name)) => bus = Some(name.to_string()),
+                Some(("id", name)) => id = name.to_string(),
+                _ => return Err(Error::UnknownOption(argument.clone())),
+            }
+        }
+        Ok(Self {
+            qmp: qmp.ok_or(Error::NoMonitor)?,
+            bus,
+            id,
+        })
+    }
+}
+
+/// A guest's device that is served.
+#[derive(Debug)]
+pub(crate) struct Service {
+    qmp: Qmp,
+    server: Server,
+    /// None until the guest has asked for something since the machine was last reset.
+    exchanger: Option<Exchanger>,
+    id: String,
+    /// QEMU takes the end of it as the server's.
+    _device: UnixStream,
+}
+
+impl Service {
+    /// Looks whether the machine may be served, and adds the device.
+    pub(crate) fn start(options: &Options) -> Result<Self, Error> {
+        let mut qmp = Qmp::connect(&options.qmp)?;
+        // What is refused is said now, and the guest gets no device then.
+        drop(Exchanger::new(machine::memory(&mut qmp)?)?);
+        let server = Server::new()?;
+        let (ours, theirs) =
+            UnixStream::pair().map_err(Error::system("make a socket for the device"))?;
+        ivshmem::introduce(&ours, server.memory(), server.doorbell())
+            .map_err(Error::system("introduce the device"))?;
+        let chardev = format!("{}-socket", options.id);
+        qmp.give(&chardev, theirs.as_fd())?;
+        let backend = json!({ "type": "socket", "data": {
+            "addr": { "type": "fd", "data": { "str": chardev } }, "server": false } });
+        qmp.execute("chardev-add", &json!({ "id": chardev, "backend": backend }))?;
+        let mut device = json!({
+            "driver": "ivshmem-doorbell", "id": options.id, "chardev": chardev, "vectors": 1, "master": "off" });
+        if let Some(bus) = &options.bus {
+            device["bus"] = json!(bus);
+        }
+        qmp.execute("device_add", &device)?;
+        say(&format!("the device {} serves the guest", options.id));
+        Ok(Self {
+            qmp,
+            server,
+            exchanger: None,
+            id: options.id.clone(),
+            _device: ours,
+        })
+    }
+
+    /// Serves until the device is gone.
+    pub(crate) fn run(mut self) -> Result<(), Error> {
+        loop {
+            let rang = self.wait()?;
+            if self.heed_events()? == Device::Gone {
+                say(&format!("the device {} is gone; the guest copies", self.id));
+                return Ok(());
+            }
+            if rang {
+                self.server.answer();
+                self.serve();
+            }
+        }
+    }
+
+    /// Waits for the doorbell, which it returns, or for an event of QEMU.
+    fn wait(&self) -> Result<bool, Error> {
+        let doorbell = self.server.doorbell();
+        let mut wait = [
+            PollFd::from_borrowed_fd(doorbell, PollFlags::IN),
+            PollFd::new(&self.qmp, PollFlags::IN),
+        ];
+        loop {
+            match poll(&mut wait, None) {
+                Ok(_) => return Ok(!wait[0].revents().is_empty()),
+                Err(Errno::INTR) => {}
+                Err(error) => return Err(Error::system("wait for the guest")(error)),
+            }
+        }
+    }
+
+    /// A reset may change what is RAM: the firmware opens and closes SMRAM. A device that is gone is served no more.
+    fn heed_events(&mut self) -> Result<Device, Error> {
+        while let Some(event) = self.qmp.event()? {
+            match event["event"].as_str() {
+                Some("RESET") => self.exchanger = None,
+                Some("DEVICE_DELETED") if event["data"]["device"] == self.id.as_str() => {
+                    return Ok(Device::Gone);
+                }
+                _ => {}
+            }
+        }
+        Ok(Device::There)
+    }
+
+    /// Carries out what the guest asks for. If the memory cannot be exchanged any more, nobody serves the page.
+    fn serve(&mut self) {
+        if self.exchanger.is_none() {
+            match machine::memory(&mut self.qmp).and_then(|ranges| Ok(Exchanger::new(ranges)?)) {
+                Ok(exchanger) => self.exchanger = Some(exchanger),
+                Err(error) => {
+                    self.server.withdraw();
+                    say(&format!("{error}; the guest copies instead"));
+                }
+            }
+        }
+        if let Some(exchanger) = &self.exchanger {
+            self.server.serve(exchanger);
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Device {
+    There,
+    Gone,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_are_those_that_there_are() {
+        let parse =
+            |text: &str| Options::parse(&text.split(',').map(String::from).collect::<Vec<_>>());
+        let options = parse("qmp=/run/q,bus=port0").unwrap();
+        assert_eq!(options.qmp, PathBuf::from("/run/q"));
+        assert_eq!(options.bus.as_deref(), Some("port0"));
+        assert_eq!(options.id, "mega-exchange");
+        assert!(matches!(parse("bus=port0"), Err(Error::NoMonitor)));
+        assert!(matches!(
+            parse("qmp=/run/q,port=1"),
+            Err(Error::UnknownOption(_))
+        ));
+    }
+}

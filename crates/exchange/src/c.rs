@@ -1,0 +1,273 @@
+//! The interface for C, as `include/mega_exchange.h` declares it.
+
+use std::ffi::{c_char, c_int, c_void};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::slice;
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+
+use rustix::event::{EventfdFlags, eventfd};
+
+use crate::{Error, Exchanger, Pair, Range, Refusal, Server};
+
+/// `struct mega_exchange_range`.
+#[repr(C)]
+#[derive(Debug)]
+pub struct CRange {
+    guest: u64,
+    bytes: u64,
+    host: *mut c_void,
+}
+
+/// `struct mega_exchange_blocks`.
+#[repr(C)]
+#[derive(Debug)]
+pub struct CBlocks {
+    source: u64,
+    target: u64,
+}
+
+/// `struct mega_exchanger`: it is shared with the threads of its servers.
+#[derive(Debug)]
+pub struct CExchanger(Arc<Exchanger>);
+
+/// `struct mega_exchange_server`.
+#[derive(Debug)]
+pub struct CServer {
+    server: Arc<Server>,
+    stop: OwnedFd,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// See `include/mega_exchange.h`.
+///
+/// # Safety
+///
+/// `ranges` has `count` elements; the memory is the guest's and stays mapped until the exchanger is freed; `why` is NULL or has
+/// `why_bytes` bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mega_exchanger_new(
+    ranges: *const CRange,
+    count: usize,
+    exchanger: *mut *mut CExchanger,
+    why: *mut c_char,
+    why_bytes: usize,
+) -> c_int {
+    // SAFETY: the caller vouches for the array.
+    let ranges = unsafe { array(ranges, count) }
+        .iter()
+        // SAFETY: the caller vouches for the memory.
+        .map(|range| unsafe { Range::new(range.guest, range.bytes, range.host.addr()) })
+        .collect();
+    let made = Exchanger::new(ranges).map(|made| CExchanger(Arc::new(made)));
+    // SAFETY: the caller vouches for `exchanger` and `why`.
+    unsafe { hand_over(made, exchanger, why, why_bytes) }
+}
+
+/// See `include/mega_exchange.h`.
+///
+/// # Safety
+///
+/// `pairs` and `results` have `count` elements; the exchanger was not freed.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mega_exchanger_exchange(
+    exchanger: *const CExchanger,
+    pairs: *const CBlocks,
+    count: usize,
+    results: *mut i32,
+) -> usize {
+    // SAFETY: the caller vouches for the exchanger.
+    let exchanger = unsafe { &*exchanger };
+    // SAFETY: the caller vouches for the array.
+    let pairs: Vec<Pair> = unsafe { array(pairs, count) }
+        .iter()
+        .map(|pair| Pair {
+            source: pair.source,
+            target: pair.target,
+        })
+        .collect();
+    let mut exchanged = 0;
+    for (index, result) in exchanger.0.exchange(&pairs).into_iter().enumerate() {
+        exchanged += usize::from(result.is_ok());
+        // SAFETY: there is one result for each pair, and the caller vouches for `count` elements.
+        let slot = unsafe { results.add(index) };
+        // SAFETY: as above.
+        unsafe { slot.write(result.err().map_or(0, Refusal::code)) };
+    }
+    exchanged
+}
+
+/// See `include/mega_exchange.h`.
+///
+/// # Safety
+///
+/// The exchanger was not freed.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mega_exchanger_pause(exchanger: *const CExchanger) {
+    // SAFETY: the caller vouches for the exchanger.
+    unsafe { &*exchanger }.0.pause();
+}
+
+/// See `include/mega_exchange.h`.
+///
+/// # Safety
+///
+/// The exchanger was not freed.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mega_exchanger_resume(exchanger: *const CExchanger) -> c_int {
+    // SAFETY: the caller vouches for the exchanger.
+    match unsafe { &*exchanger }.0.resume() {
+        Ok(()) => 0,
+        Err(error) => -error.errno(),
+    }
+}
+
+/// See `include/mega_exchange.h`.
+///
+/// # Safety
+///
+/// The exchanger is NULL, or was not freed and no other call uses it.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mega_exchanger_free(exchanger: *mut CExchanger) {
+    if !exchanger.is_null() {
+        // SAFETY: it was made by mega_exchanger_new, and the caller uses it no more.
+        drop(unsafe { Box::from_raw(exchanger) });
+    }
+}
+
+/// See `include/mega_exchange.h`.
+///
+/// # Safety
+///
+/// The exchanger was not freed; `why` is NULL or has `why_bytes` bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mega_exchange_server_start(
+    exchanger: *const CExchanger,
+    server: *mut *mut CServer,
+    why: *mut c_char,
+    why_bytes: usize,
+) -> c_int {
+    // SAFETY: the caller vouches for the exchanger.
+    let started = start(Arc::clone(unsafe { &(*exchanger).0 }));
+    // SAFETY: the caller vouches for `server` and `why`.
+    unsafe { hand_over(started, server, why, why_bytes) }
+}
+
+fn start(exchanger: Arc<Exchanger>) -> Result<CServer, Error> {
+    let server = Arc::new(Server::new()?);
+    let stop = eventfd(0, EventfdFlags::CLOEXEC).map_err(Error::system("make an eventfd"))?;
+    let stopped = stop.try_clone().map_err(Error::system("copy an eventfd"))?;
+    let serving = Arc::clone(&server);
+    let thread = thread::Builder::new()
+        .name("mega-exchange".into())
+        .spawn(move || {
+            // If waiting fails nobody serves any more, and the page has to say so.
+            if serving.run(&exchanger, stopped.as_fd()).is_err() {
+                serving.withdraw();
+            }
+        })
+        .map_err(Error::system("start a thread"))?;
+    Ok(CServer {
+        server,
+        stop,
+        thread: Some(thread),
+    })
+}
+
+/// See `include/mega_exchange.h`.
+///
+/// # Safety
+///
+/// The server was not stopped.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mega_exchange_server_memory(server: *const CServer) -> c_int {
+    // SAFETY: the caller vouches for the server.
+    unsafe { &(*server).server }.memory().as_raw_fd()
+}
+
+/// See `include/mega_exchange.h`.
+///
+/// # Safety
+///
+/// The server was not stopped.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mega_exchange_server_doorbell(server: *const CServer) -> c_int {
+    // SAFETY: the caller vouches for the server.
+    unsafe { &(*server).server }.doorbell().as_raw_fd()
+}
+
+/// See `include/mega_exchange.h`.
+///
+/// # Safety
+///
+/// The server is NULL, or was not stopped and no other call uses it.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mega_exchange_server_stop(server: *mut CServer) {
+    if !server.is_null() {
+        // SAFETY: it was made by mega_exchange_server_start, and the caller uses it no more.
+        drop(unsafe { Box::from_raw(server) });
+    }
+}
+
+impl Drop for CServer {
+    fn drop(&mut self) {
+        self.server.withdraw();
+        // An eventfd takes a 1 unless its counter is full, and then it is readable anyway.
+        let _ = rustix::io::write(&self.stop, &1_u64.to_ne_bytes());
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// # Safety
+///
+/// `first` has `count` elements, or `count` is 0.
+unsafe fn array<'a, T>(first: *const T, count: usize) -> &'a [T] {
+    if count == 0 {
+        return &[];
+    }
+    // SAFETY: the caller vouches for the array.
+    unsafe { slice::from_raw_parts(first, count) }
+}
+
+/// Gives the caller the object, or the reason why there is none.
+///
+/// # Safety
+///
+/// `place` may be written; `why` is NULL or has `why_bytes` bytes.
+unsafe fn hand_over<T>(
+    made: Result<T, Error>,
+    place: *mut *mut T,
+    why: *mut c_char,
+    why_bytes: usize,
+) -> c_int {
+    match made {
+        Ok(object) => {
+            // SAFETY: the caller vouches for the place.
+            unsafe { place.write(Box::into_raw(Box::new(object))) };
+            0
+        }
+        Err(error) => {
+            // SAFETY: the caller vouches for `why`.
+            unsafe { tell(&error.to_string(), why, why_bytes) };
+            -error.errno()
+        }
+    }
+}
+
+/// # Safety
+///
+/// `why` is NULL or has `why_bytes` bytes.
+unsafe fn tell(reason: &str, why: *mut c_char, why_bytes: usize) {
+    if why.is_null() || why_bytes == 0 {
+        return;
+    }
+    let length = reason.len().min(why_bytes - 1);
+    // SAFETY: length is less than why_bytes, and at most that of the reason.
+    unsafe { why.copy_from_nonoverlapping(reason.as_ptr().cast(), length) };
+    // SAFETY: length is less than why_bytes.
+    let end = unsafe { why.add(length) };
+    // SAFETY: as above.
+    unsafe { end.write(0) };
+}

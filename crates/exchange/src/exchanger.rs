@@ -1,0 +1,264 @@
+//! Exchanges pairs of blocks.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use rustix::io::Errno;
+
+use crate::kernel::{self, BYTES, Part, Spare, Userfaultfd};
+use crate::memory::{Block, Memory, Pair, Range};
+use crate::{Error, Refusal, mappings};
+
+/// How often a move is tried again that has made no progress. The kernel asks for it (EAGAIN) if a page is being migrated, or
+/// if somebody holds its lock.
+const TRIES_AGAIN: u32 = 200;
+/// The same where the page is busy (EBUSY). It passes soon if the kernel itself was at the page; a pin does not.
+const TRIES_BUSY: u32 = 3;
+/// Between two tries, after the first ones.
+const PAUSE: Duration = Duration::from_micros(50);
+/// How often a page is dropped that somebody brought into a block while it was empty.
+const TRIES_EXIST: u32 = 16;
+
+/// Exchanges what is behind pairs of blocks of one guest's memory. It may be used from any thread; one pair is exchanged at
+/// a time.
+#[derive(Debug)]
+pub struct Exchanger {
+    memory: Memory,
+    userfaultfd: Userfaultfd,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    spare: Spare,
+    /// Calls of `pause` without a `resume`.
+    pauses: u32,
+    /// Why nothing is exchanged any more.
+    broken: Option<&'static str>,
+}
+
+impl Exchanger {
+    /// An exchanger over a guest's memory.
+    ///
+    /// # Errors
+    ///
+    /// The kernel is older than 6.8 or the sandbox forbids userfaultfd(2); ranges overlap or are not aligned alike; the memory
+    /// is not private and anonymous; another userfaultfd is registered with it.
+    pub fn new(ranges: Vec<Range>) -> Result<Self, Error> {
+        let memory = Memory::new(ranges)?;
+        let userfaultfd = Userfaultfd::open()?;
+        let locked = mappings::check(memory.ranges())?;
+        let spare = Spare::new(locked).map_err(Error::system("map a spare block"))?;
+        userfaultfd
+            .register(spare.address(), BYTES)
+            .map_err(Error::system("register the spare block with userfaultfd"))?;
+        let exchanger = Self {
+            memory,
+            userfaultfd,
+            state: Mutex::new(State {
+                spare,
+                pauses: 0,
+                broken: None,
+            }),
+        };
+        exchanger.register()?;
+        Ok(exchanger)
+    }
+
+    /// Exchanges the contents of each pair, in order. A pair that is refused is as before; the others are exchanged.
+    /// From the call to its return nobody else may touch these blocks: what is written to them may be lost.
+    pub fn exchange(&self, pairs: &[Pair]) -> Vec<Result<(), Refusal>> {
+        self.plan(pairs)
+            .into_iter()
+            .map(|plan| plan.and_then(|(source, target)| self.carry_out(source, target)))
+            .collect()
+    }
+
+    /// What to exchange for each pair, or why it is refused.
+    pub(crate) fn plan(&self, pairs: &[Pair]) -> Vec<Result<(Block, Block), Refusal>> {
+        self.memory.plan(pairs)
+    }
+
+    /// Waits until no pair is being exchanged, and refuses all others until [`resume`](Self::resume). The memory is not
+    /// registered with userfaultfd meanwhile. Call it before dirty logging, migration, a snapshot, or a fork whose child goes on.
+    /// Calls nest.
+    pub fn pause(&self) {
+        let mut state = self.lock();
+        state.pauses += 1;
+        if state.pauses == 1 {
+            self.unregister();
+        }
+    }
+
+    /// Ends a [`pause`](Self::pause).
+    ///
+    /// # Errors
+    ///
+    /// The memory cannot be registered again. Nothing is exchanged from then on, until a later pause and resume succeed.
+    pub fn resume(&self) -> Result<(), Error> {
+        let mut state = self.lock();
+        state.pauses = state.pauses.saturating_sub(1);
+        if state.pauses > 0 {
+            return Ok(());
+        }
+        self.register().inspect_err(|_| state.pauses = 1)
+    }
+
+    /// Exchanges one pair that was planned.
+    pub(crate) fn carry_out(&self, source: Block, target: Block) -> Result<(), Refusal> {
+        let mut state = self.lock();
+        if state.broken.is_some() {
+            return Err(Refusal::Failed);
+        }
+        if state.pauses > 0 {
+            return Err(Refusal::Busy);
+        }
+        let exchange = Exchange {
+            userfaultfd: &self.userfaultfd,
+            spare: state.spare.part(),
+        };
+        let result = exchange.run(source.into(), target.into());
+        result.map_err(|failure| match failure {
+            Failure::Undone(error) => Refusal::of_move(error),
+            Failure::Stuck(reason) => {
+                state.broken = Some(reason);
+                Refusal::Failed
+            }
+        })
+    }
+
+    /// Why nothing is exchanged any more: a pair could neither be exchanged nor undone, because its memory was unmapped in the
+    /// middle. What it held is in the spare block, which stays.
+    #[must_use]
+    pub fn broken(&self) -> Option<&'static str> {
+        self.lock().broken
+    }
+
+    /// No invariant spans a panic: the state is what the last finished pair left.
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn register(&self) -> Result<(), Error> {
+        for range in self.memory.ranges() {
+            let (start, bytes) = range.blocks();
+            if bytes == 0 {
+                continue;
+            }
+            self.userfaultfd.register(start, bytes).map_err(|error| {
+                self.unregister();
+                Error::Unsuitable {
+                    host: start,
+                    reason: match error {
+                        Errno::BUSY => "another userfaultfd is registered with it".into(),
+                        other => {
+                            format!("the kernel does not register it with userfaultfd: {other}")
+                        }
+                    },
+                }
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Memory that is not registered, or not mapped any more, needs nothing.
+    fn unregister(&self) {
+        for range in self.memory.ranges() {
+            let (start, bytes) = range.blocks();
+            if bytes > 0 {
+                let _ = self.userfaultfd.unregister(start, bytes);
+            }
+        }
+    }
+}
+
+enum Failure {
+    /// Both blocks are as before.
+    Undone(Errno),
+    /// A block's contents could be brought nowhere.
+    Stuck(&'static str),
+}
+
+/// One exchange, through the spare block, which is empty before and after.
+struct Exchange<'a> {
+    userfaultfd: &'a Userfaultfd,
+    spare: Part,
+}
+
+impl Exchange<'_> {
+    fn run(&self, source: Part, target: Part) -> Result<(), Failure> {
+        self.carry(self.spare, source)?;
+        clear(source);
+        if let Err(failure) = self.carry(source, target) {
+            self.settle(source, self.spare)?;
+            return Err(failure);
+        }
+        clear(target);
+        self.settle(target, self.spare)?;
+        clear(self.spare);
+        Ok(())
+    }
+
+    /// Moves all pages of `from` to `to`, or none.
+    fn carry(&self, to: Part, from: Part) -> Result<(), Failure> {
+        let (moved, result) = self.move_on(to, from);
+        result.map_err(
+            |error| match self.settle(from.first(moved), to.first(moved)) {
+                Ok(()) => Failure::Undone(error),
+                Err(stuck) => stuck,
+            },
+        )
+    }
+
+    /// Brings the contents of `from` to `to` whatever happens. `to` was emptied by us, so what is there now somebody put there
+    /// who had promised not to touch it: it makes way. What cannot be moved is copied.
+    fn settle(&self, to: Part, from: Part) -> Result<(), Failure> {
+        let mut done = 0;
+        for _ in 0..TRIES_EXIST {
+            let (moved, result) = self.move_on(to.after(done), from.after(done));
+            done += moved;
+            match result {
+                Ok(()) => return Ok(()),
+                Err(Errno::EXIST) => clear(to.after(done)),
+                Err(_) => break,
+            }
+        }
+        kernel::copy(to.after(done), from.after(done)).map_err(|_| {
+            Failure::Stuck("memory of the guest was unmapped while it was exchanged")
+        })?;
+        clear(from.after(done));
+        Ok(())
+    }
+
+    /// Moves pages until it is done or makes no progress; says how far it came.
+    fn move_on(&self, to: Part, from: Part) -> (usize, Result<(), Errno>) {
+        let (mut done, mut again, mut busy) = (0, 0, 0);
+        while done < from.bytes() {
+            let (moved, result) = self
+                .userfaultfd
+                .move_pages(to.after(done), from.after(done));
+            done += moved;
+            let tries = match result {
+                Ok(()) => return (from.bytes(), Ok(())),
+                Err(_) if moved > 0 => {
+                    (again, busy) = (0, 0);
+                    continue;
+                }
+                Err(Errno::AGAIN) if again < TRIES_AGAIN => &mut again,
+                Err(Errno::BUSY) if busy < TRIES_BUSY => &mut busy,
+                Err(error) => return (done, Err(error)),
+            };
+            *tries += 1;
+            if *tries > 1 {
+                thread::sleep(PAUSE);
+            }
+        }
+        (done, Ok(()))
+    }
+}
+
+/// Drops what is in a part that we have emptied. A failure leaves a page or a page table there, which a later move reports.
+fn clear(part: Part) {
+    let _ = kernel::discard(part);
+}

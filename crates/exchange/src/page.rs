@@ -1,0 +1,232 @@
+//! The page that guest and host share. `kernel/module/mega_exchange.h` is the truth; a test compares.
+
+use std::io;
+use std::mem::offset_of;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::ptr::{self, NonNull};
+use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64};
+
+use rustix::fs::{MemfdFlags, SealFlags};
+use rustix::mm::{MapFlags, ProtFlags};
+
+use crate::Error;
+
+/// The bytes of the page, BAR 2 of the device: 16 KiB.
+pub const PAGE_BYTES: usize = 0x4000;
+/// The pairs of one request, at most.
+pub const MAX_PAIRS: usize = 512;
+
+pub(crate) const PAIRS_OFFSET: usize = 0x1000;
+pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"MEGAEXCH");
+pub(crate) const VERSION: u32 = 1;
+pub(crate) const PAGE_SHIFT: u32 = 21;
+pub(crate) const SERVING: u32 = 1;
+
+/// `state`, of a request and of a pair.
+pub(crate) mod state {
+    pub(crate) const IDLE: u32 = 0;
+    pub(crate) const PENDING: u32 = 1;
+    pub(crate) const RUNNING: u32 = 2;
+    pub(crate) const DONE: u32 = 3;
+    #[cfg(test)]
+    pub(crate) const CANCELLED: u32 = 4;
+}
+
+/// `struct mega_exchange_header`.
+#[repr(C)]
+#[derive(Debug)]
+#[allow(missing_docs)]
+pub struct SharedHeader {
+    pub magic: AtomicU64,
+    pub version: AtomicU32,
+    pub features: AtomicU32,
+    pub host_peer: AtomicU32,
+    pub max_pairs: AtomicU32,
+    pub page_shift: AtomicU32,
+    pub reserved: AtomicU32,
+    pub state: AtomicU32,
+    pub pairs: AtomicU32,
+    pub sequence: AtomicU64,
+    pub done_sequence: AtomicU64,
+    pub session: AtomicU64,
+}
+
+/// `struct mega_exchange_pair`.
+#[repr(C)]
+#[derive(Debug)]
+#[allow(missing_docs)]
+pub struct SharedPair {
+    pub source: AtomicU64,
+    pub target: AtomicU64,
+    pub state: AtomicU32,
+    pub result: AtomicI32,
+}
+
+/// The whole page. Every member is atomic, as the guest writes it at any time.
+#[repr(C)]
+#[derive(Debug)]
+#[allow(missing_docs)]
+pub struct SharedPage {
+    pub header: SharedHeader,
+    unused: [AtomicU64; (PAIRS_OFFSET - size_of::<SharedHeader>()) / 8],
+    pub pairs: [SharedPair; MAX_PAIRS],
+}
+
+const _: () = assert!(size_of::<SharedPage>() == PAGE_BYTES);
+const _: () = assert!(offset_of!(SharedPage, pairs) == PAIRS_OFFSET);
+
+/// The page's memory: a memfd of fixed size, mapped here.
+#[derive(Debug)]
+pub(crate) struct Mapped {
+    memfd: OwnedFd,
+    page: NonNull<SharedPage>,
+}
+
+// SAFETY: all access is through the atomics of SharedPage.
+unsafe impl Send for Mapped {}
+// SAFETY: as above.
+unsafe impl Sync for Mapped {}
+
+impl Mapped {
+    pub(crate) fn new() -> Result<Self, Error> {
+        Self::create().map_err(|source| Error::System {
+            attempt: "make the page that guest and host share",
+            source,
+        })
+    }
+
+    fn create() -> io::Result<Self> {
+        let memfd = rustix::fs::memfd_create(
+            "mega-exchange",
+            MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING,
+        )?;
+        rustix::fs::ftruncate(&memfd, PAGE_BYTES as u64)?;
+        // Nobody who gets the descriptor can take the memory away under us.
+        rustix::fs::fcntl_add_seals(
+            &memfd,
+            SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL,
+        )?;
+        // SAFETY: the kernel chooses new addresses.
+        let mapped = unsafe {
+            rustix::mm::mmap(
+                ptr::null_mut(),
+                PAGE_BYTES,
+                ProtFlags::READ | ProtFlags::WRITE,
+                MapFlags::SHARED,
+                &memfd,
+                0,
+            )
+        }?;
+        let page = NonNull::new(mapped.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
+        Ok(Self { memfd, page })
+    }
+
+    pub(crate) fn memfd(&self) -> BorrowedFd<'_> {
+        self.memfd.as_fd()
+    }
+
+    pub(crate) fn page(&self) -> &SharedPage {
+        // SAFETY: the mapping is as large and aligned as SharedPage, lives as long as self, cannot shrink, and any bytes are a
+        // valid SharedPage. It has atomics only, so others may write it at any time.
+        unsafe { self.page.as_ref() }
+    }
+}
+
+impl Drop for Mapped {
+    fn drop(&mut self) {
+        // SAFETY: it is our own mapping, and page() lends no reference that outlives self.
+        let _ = unsafe { rustix::mm::munmap(self.page.as_ptr().cast(), PAGE_BYTES) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fmt::Write as _;
+    use std::path::Path;
+    use std::process::Command;
+
+    use super::*;
+
+    /// The C compiler compares the header with what this file says.
+    #[test]
+    fn the_page_is_the_headers() {
+        let mut checks = vec![
+            (
+                "sizeof(struct mega_exchange_header)".to_string(),
+                size_of::<SharedHeader>() as u64,
+            ),
+            (
+                "sizeof(struct mega_exchange_pair)".to_string(),
+                size_of::<SharedPair>() as u64,
+            ),
+            ("MEGA_EXCHANGE_BYTES".into(), PAGE_BYTES as u64),
+            ("MEGA_EXCHANGE_PAIRS_OFFSET".into(), PAIRS_OFFSET as u64),
+            ("MEGA_EXCHANGE_MAGIC".into(), MAGIC),
+            ("MEGA_EXCHANGE_VERSION".into(), VERSION.into()),
+            ("MEGA_EXCHANGE_MAX_PAIRS".into(), MAX_PAIRS as u64),
+            ("MEGA_EXCHANGE_PAGE_SHIFT".into(), PAGE_SHIFT.into()),
+            ("MEGA_EXCHANGE_FEATURE_SERVING".into(), SERVING.into()),
+            ("MEGA_EXCHANGE_IDLE".into(), state::IDLE.into()),
+            ("MEGA_EXCHANGE_PENDING".into(), state::PENDING.into()),
+            ("MEGA_EXCHANGE_RUNNING".into(), state::RUNNING.into()),
+            ("MEGA_EXCHANGE_DONE".into(), state::DONE.into()),
+            ("MEGA_EXCHANGE_CANCELLED".into(), state::CANCELLED.into()),
+        ];
+        macro_rules! members {
+            ($c:literal, $rust:ty, $($member:ident),+) => {
+                $(checks.push((
+                    format!("__builtin_offsetof(struct {}, {})", $c, stringify!($member)),
+                    offset_of!($rust, $member) as u64,
+                ));)+
+            };
+        }
+        members!(
+            "mega_exchange_header",
+            SharedHeader,
+            magic,
+            version,
+            features,
+            host_peer,
+            max_pairs,
+            page_shift,
+            reserved,
+            state,
+            pairs,
+            sequence,
+            done_sequence,
+            session
+        );
+        members!(
+            "mega_exchange_pair",
+            SharedPair,
+            source,
+            target,
+            state,
+            result
+        );
+        let mut program = String::from("#include \"mega_exchange.h\"\n");
+        for (expression, value) in checks {
+            writeln!(
+                program,
+                "_Static_assert({expression} == {value}ULL, \"{expression}\");"
+            )
+            .unwrap();
+        }
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../kernel/module");
+        let source =
+            std::env::temp_dir().join(format!("mega-exchange-layout-{}.c", std::process::id()));
+        std::fs::write(&source, program).unwrap();
+        let output = Command::new("cc")
+            .args(["-fsyntax-only", "-Wall", "-Werror", "-I"])
+            .arg(folder)
+            .arg(&source)
+            .output()
+            .unwrap();
+        std::fs::remove_file(&source).unwrap();
+        assert!(
+            output.status.success(),
+            "{}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+    }
+}
