@@ -15,9 +15,7 @@
 #include <linux/mm.h>
 #include <linux/mmzone.h>
 #include <linux/mutex.h>
-#include <linux/pagemap.h>
 #include <linux/sched/signal.h>
-#include <linux/uaccess.h>
 #include "compact_counts.h"
 #include "drain.h"
 #include "frames.h"
@@ -257,9 +255,11 @@ static int compact_locked(struct mega_compact *request)
 	return 0;
 }
 
-static int check(const struct mega_compact *request)
+static int check(const void *argument)
 {
-	if (request->size != sizeof(*request) || request->reserved ||
+	const struct mega_compact *request = argument;
+
+	if (request->reserved ||
 	    request->flags & ~(MEGA_COMPACT_DRY_RUN | MEGA_COMPACT_MOVE_HUGE))
 		return -EINVAL;
 	if (request->order < MEGA_MIN_ORDER || request->order > MEGA_MAX_ORDER)
@@ -283,30 +283,25 @@ static void clear_results(struct mega_compact *request)
 	request->error = 0;
 }
 
-long mega_ioctl_compact(void __user *argument)
+static int run(void *argument)
 {
-	struct mega_compact request;
+	struct mega_compact *request = argument;
 	u64 begin;
 	int error;
 
-	if (copy_from_user(&request, argument, sizeof(request)))
-		return -EFAULT;
-	error = check(&request);
-	if (error)
-		return error;
-	if (fault_in_safe_writeable(argument, sizeof(request)))
-		return -EFAULT;
-	clear_results(&request);
-
+	clear_results(request);
 	if (mutex_lock_killable(&compact_lock))
 		return -EINTR;
 	begin = ktime_get_ns();
-	error = compact_locked(&request);
-	request.nanoseconds = ktime_get_ns() - begin;
+	error = compact_locked(request);
+	request->nanoseconds = ktime_get_ns() - begin;
 	mutex_unlock(&compact_lock);
-
-	trace_mega_compact(&request, error);
-	if (error)
-		return error;
-	return copy_to_user(argument, &request, sizeof(request)) ? -EFAULT : 0;
+	trace_mega_compact(request, error);
+	return error;
 }
+
+const struct mega_request mega_request_compact = {
+	.command = MEGA_IOC_COMPACT,
+	.check = check,
+	.run = run,
+};
