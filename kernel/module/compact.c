@@ -255,6 +255,21 @@ static int compact_locked(struct mega_compact *request)
 	return 0;
 }
 
+/*
+ * Not under hotplug's protection either: hooking takes locks that who takes memory
+ * offline holds while it waits for us to leave.
+ */
+static int compact_counted(struct mega_compact *request)
+{
+	int error = mega_counts_hold();
+
+	if (error)
+		return error;
+	error = compact_locked(request);
+	mega_counts_release();
+	return error;
+}
+
 static int check(const void *argument)
 {
 	const struct mega_compact *request = argument;
@@ -293,7 +308,8 @@ static int run(void *argument)
 	if (mutex_lock_killable(&compact_lock))
 		return -EINTR;
 	begin = ktime_get_ns();
-	error = compact_locked(request);
+	error = request->flags & MEGA_COMPACT_DRY_RUN ?
+			compact_locked(request) : compact_counted(request);
 	request->nanoseconds = ktime_get_ns() - begin;
 	mutex_unlock(&compact_lock);
 	trace_mega_compact(request, error);
