@@ -6,8 +6,8 @@
  * allocation first, so no page is moved from one part of it to another, looks
  * for a fatal signal between batches of 32 pages, and gives back what it took on
  * failure. What it lacks is added here: it finds a pinned page only after it
- * has moved the others; it enters direct reclaim for room to move to; and it
- * does not tell what it did.
+ * has moved the others; it enters direct reclaim for room to move base pages to;
+ * and it does not tell what it did.
  */
 
 #include <linux/gfp.h>
@@ -30,9 +30,13 @@
 #define MAX_ATTEMPTS 3
 
 /*
- * Where to move pages to is taken from the free lists only: without
+ * Where to move base pages to is taken from the free lists only: without
  * __GFP_DIRECT_RECLAIM nothing is reclaimed for it and the time it takes is
  * bounded. __GFP_FS lets pages of files be moved too.
+ *
+ * For large folios the kernel replaces this by GFP_TRANSHUGE
+ * (alloc_migration_target()), which reclaims, and by __GFP_RETRY_MAYFAIL gives up
+ * before the OOM killer. No caller of alloc_contig_range() has a say in that.
  */
 #define COMPACT_GFP (__GFP_IO | __GFP_FS | __GFP_NOWARN)
 
