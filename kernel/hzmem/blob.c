@@ -33,6 +33,10 @@ static bool charge(struct hz_mount *mount, size_t bytes)
  * any kind: better no blob than a long search for base pages, or a process killed.
  * The pages are the owner's, whoever needs the room: with __GFP_NORETRY a cgroup at its
  * limit refuses, and nobody in it is killed.
+ *
+ * That holds for the pages. A table that maps them, one page for each 2 MiB of addresses
+ * and kept for whatever lies there later, vmalloc asks for by flags of its own, with which
+ * the OOM killer may run where not one page is to be had.
  */
 static void *allocate(size_t bytes, struct mem_cgroup *memcg)
 {

@@ -6,8 +6,8 @@
  * allocation first, so no page is moved from one part of it to another, looks
  * for a fatal signal between batches of 32 pages, and gives back what it took on
  * failure. What it lacks is added here: it finds a pinned page only after it
- * has moved the others; it enters direct reclaim for room to move to; and it
- * does not tell what it did.
+ * has moved the others; it enters direct reclaim for room to move base pages to;
+ * and it does not tell what it did.
  */
 
 #include <linux/gfp.h>
@@ -15,9 +15,7 @@
 #include <linux/mm.h>
 #include <linux/mmzone.h>
 #include <linux/mutex.h>
-#include <linux/pagemap.h>
 #include <linux/sched/signal.h>
-#include <linux/uaccess.h>
 #include "compact_counts.h"
 #include "drain.h"
 #include "frames.h"
@@ -32,9 +30,13 @@
 #define MAX_ATTEMPTS 3
 
 /*
- * Where to move pages to is taken from the free lists only: without
+ * Where to move base pages to is taken from the free lists only: without
  * __GFP_DIRECT_RECLAIM nothing is reclaimed for it and the time it takes is
  * bounded. __GFP_FS lets pages of files be moved too.
+ *
+ * For large folios the kernel replaces this by GFP_TRANSHUGE
+ * (alloc_migration_target()), which reclaims, and by __GFP_RETRY_MAYFAIL gives up
+ * before the OOM killer. No caller of alloc_contig_range() has a say in that.
  */
 #define COMPACT_GFP (__GFP_IO | __GFP_FS | __GFP_NOWARN)
 
@@ -257,9 +259,26 @@ static int compact_locked(struct mega_compact *request)
 	return 0;
 }
 
-static int check(const struct mega_compact *request)
+/*
+ * Not under hotplug's protection either: hooking takes locks that who takes memory
+ * offline holds while it waits for us to leave.
+ */
+static int compact_counted(struct mega_compact *request)
 {
-	if (request->size != sizeof(*request) || request->reserved ||
+	int error = mega_counts_hold();
+
+	if (error)
+		return error;
+	error = compact_locked(request);
+	mega_counts_release();
+	return error;
+}
+
+static int check(const void *argument)
+{
+	const struct mega_compact *request = argument;
+
+	if (request->reserved ||
 	    request->flags & ~(MEGA_COMPACT_DRY_RUN | MEGA_COMPACT_MOVE_HUGE))
 		return -EINVAL;
 	if (request->order < MEGA_MIN_ORDER || request->order > MEGA_MAX_ORDER)
@@ -283,30 +302,26 @@ static void clear_results(struct mega_compact *request)
 	request->error = 0;
 }
 
-long mega_ioctl_compact(void __user *argument)
+static int run(void *argument)
 {
-	struct mega_compact request;
+	struct mega_compact *request = argument;
 	u64 begin;
 	int error;
 
-	if (copy_from_user(&request, argument, sizeof(request)))
-		return -EFAULT;
-	error = check(&request);
-	if (error)
-		return error;
-	if (fault_in_safe_writeable(argument, sizeof(request)))
-		return -EFAULT;
-	clear_results(&request);
-
+	clear_results(request);
 	if (mutex_lock_killable(&compact_lock))
 		return -EINTR;
 	begin = ktime_get_ns();
-	error = compact_locked(&request);
-	request.nanoseconds = ktime_get_ns() - begin;
+	error = request->flags & MEGA_COMPACT_DRY_RUN ?
+			compact_locked(request) : compact_counted(request);
+	request->nanoseconds = ktime_get_ns() - begin;
 	mutex_unlock(&compact_lock);
-
-	trace_mega_compact(&request, error);
-	if (error)
-		return error;
-	return copy_to_user(argument, &request, sizeof(request)) ? -EFAULT : 0;
+	trace_mega_compact(request, error);
+	return error;
 }
+
+const struct mega_request mega_request_compact = {
+	.command = MEGA_IOC_COMPACT,
+	.check = check,
+	.run = run,
+};

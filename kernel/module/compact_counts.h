@@ -22,8 +22,16 @@ void mega_counts_exit(void);
 bool mega_counts_available(void);
 
 /*
- * Between these two the current task's isolations and migrations are added to
- * counts. One task at a time.
+ * Between these two the tracepoints are hooked. One task at a time. Where the first
+ * fails (ENOMEM) there is nothing to release. It takes the CPU hotplug lock, so not
+ * between mega_hotplug_enter() and leave.
+ */
+int mega_counts_hold(void);
+void mega_counts_release(void);
+
+/*
+ * And between these two, within, the current task's isolations and migrations are
+ * added to counts.
  */
 void mega_counts_begin(struct compact_counts *counts);
 void mega_counts_end(void);

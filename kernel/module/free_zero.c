@@ -9,9 +9,7 @@
 #include <linux/err.h>
 #include <linux/ktime.h>
 #include <linux/mm.h>
-#include <linux/pagemap.h>
 #include <linux/sched/mm.h>
-#include <linux/uaccess.h>
 #include "giant.h"
 #include "mega.h"
 #include "task.h"
@@ -34,41 +32,36 @@ static int free_zero(struct mega_free_zero *request, struct mm_struct *mm)
 	return error;
 }
 
-static int check(const struct mega_free_zero *request)
+static int check(const void *argument)
 {
-	if (request->size != sizeof(*request) || request->reserved ||
-	    request->reserved2 || request->flags ||
+	const struct mega_free_zero *request = argument;
+
+	if (request->reserved || request->reserved2 || request->flags ||
 	    !mega_is_span(request->start))
 		return -EINVAL;
 	return mega_free_zero_available() ? 0 : -EOPNOTSUPP;
 }
 
-long mega_ioctl_free_zero(void __user *argument)
+static int run(void *argument)
 {
-	struct mega_free_zero request;
-	struct mm_struct *mm;
+	struct mega_free_zero *request = argument;
+	struct mm_struct *mm = mega_mm_of_pidfd(request->pidfd);
 	u64 begin;
 	int error;
 
-	if (copy_from_user(&request, argument, sizeof(request)))
-		return -EFAULT;
-	error = check(&request);
-	if (error)
-		return error;
-	if (fault_in_safe_writeable(argument, sizeof(request)))
-		return -EFAULT;
-	mm = mega_mm_of_pidfd(request.pidfd);
 	if (IS_ERR(mm))
 		return PTR_ERR(mm);
-
 	begin = ktime_get_ns();
-	error = free_zero(&request, mm);
-	request.nanoseconds = ktime_get_ns() - begin;
+	error = free_zero(request, mm);
+	request->nanoseconds = ktime_get_ns() - begin;
 	/* Never tear down an exiting process's memory on our caller's time. */
 	mmput_async(mm);
-
-	trace_mega_free_zero(&request, error);
-	if (error)
-		return error;
-	return copy_to_user(argument, &request, sizeof(request)) ? -EFAULT : 0;
+	trace_mega_free_zero(request, error);
+	return error;
 }
+
+const struct mega_request mega_request_free_zero = {
+	.command = MEGA_IOC_FREE_ZERO,
+	.check = check,
+	.run = run,
+};

@@ -4,6 +4,7 @@
  * not exported; the notifier chain is, and going offline waits for its answer.
  */
 
+#include <linux/cpu.h>
 #include <linux/memory.h>
 #include <linux/notifier.h>
 #include <linux/srcu.h>
@@ -51,9 +52,24 @@ void mega_hotplug_leave(int ticket)
 	srcu_read_unlock(&readers, ticket);
 }
 
+/*
+ * Waits until memory that was going offline before the notifier was registered has
+ * done so, or failed to: that notice has been missed. All of it is done under
+ * device_hotplug_lock, which is not exported; but add_cpu() takes it, and does
+ * nothing with a CPU that is online, as the first one always is on x86.
+ */
+static void wait_for_offlining(void)
+{
+	add_cpu(0);
+}
+
 int mega_hotplug_init(void)
 {
-	return register_memory_notifier(&memory_notifier);
+	int error = register_memory_notifier(&memory_notifier);
+
+	if (!error)
+		wait_for_offlining();
+	return error;
 }
 
 void mega_hotplug_exit(void)

@@ -4,7 +4,6 @@
 #include <linux/mmzone.h>
 #include <linux/pgtable.h>
 #include <linux/string.h>
-#include <linux/uaccess.h>
 #include "compact_counts.h"
 #include "mega.h"
 
@@ -41,26 +40,32 @@ static u64 end_frame(void)
 	return end;
 }
 
-long mega_ioctl_info(void __user *argument)
+static int check(const void *argument)
 {
-	struct mega_info info;
+	const struct mega_info *info = argument;
 
-	if (copy_from_user(&info, argument, sizeof(info)))
-		return -EFAULT;
-	if (info.size != sizeof(info) || info.reserved ||
-	    memchr_inv(info.reserved2, 0, sizeof(info.reserved2)))
-		return -EINVAL;
+	return info->reserved || memchr_inv(info->reserved2, 0,
+					    sizeof(info->reserved2)) ?
+		       -EINVAL : 0;
+}
 
-	info.version = MEGA_INTERFACE_VERSION;
-	info.features = features();
-	info.end_frame = end_frame();
-	info.max_regions = MEGA_MAX_REGIONS;
-	info.max_blocks = MEGA_MAX_BLOCKS;
-	info.min_order = MEGA_MIN_ORDER;
-	info.max_order = MEGA_MAX_ORDER;
-	info.page_table_levels = pgtable_l5_enabled() ? 5 : 4;
+static int run(void *argument)
+{
+	struct mega_info *info = argument;
 
-	if (copy_to_user(argument, &info, sizeof(info)))
-		return -EFAULT;
+	info->version = MEGA_INTERFACE_VERSION;
+	info->features = features();
+	info->end_frame = end_frame();
+	info->max_regions = MEGA_MAX_REGIONS;
+	info->max_blocks = MEGA_MAX_BLOCKS;
+	info->min_order = MEGA_MIN_ORDER;
+	info->max_order = MEGA_MAX_ORDER;
+	info->page_table_levels = pgtable_l5_enabled() ? 5 : 4;
 	return 0;
 }
+
+const struct mega_request mega_request_info = {
+	.command = MEGA_IOC_INFO,
+	.check = check,
+	.run = run,
+};

@@ -3,40 +3,79 @@
 
 #include <linux/capability.h>
 #include <linux/fs.h>
+#include <linux/kernel.h>
 #include <linux/miscdevice.h>
 #include <linux/module.h>
+#include <linux/pagemap.h>
+#include <linux/uaccess.h>
 #include "compact_counts.h"
 #include "heat.h"
 #include "hotplug.h"
 #include "mega.h"
 
-static long mega_ioctl(struct file *file, unsigned int request,
+static const struct mega_request *const requests[] = {
+	&mega_request_info,
+	&mega_request_scan_task,
+	&mega_request_scan_blocks,
+	&mega_request_compact,
+	&mega_request_promote,
+	&mega_request_demote,
+	&mega_request_free_zero,
+};
+
+/* What is copied from user space; each begins with its size. */
+union argument {
+	__u32 size;
+	struct mega_info info;
+	struct mega_scan_task scan_task;
+	struct mega_scan_blocks scan_blocks;
+	struct mega_compact compact;
+	struct mega_promote promote;
+	struct mega_demote demote;
+	struct mega_free_zero free_zero;
+};
+
+/* NULL: there is none, or not of that size. */
+static const struct mega_request *find_request(unsigned int command)
+{
+	unsigned int index;
+
+	for (index = 0; index < ARRAY_SIZE(requests); index++)
+		if (requests[index]->command == command)
+			return requests[index];
+	return NULL;
+}
+
+static int serve(const struct mega_request *request, void __user *user)
+{
+	unsigned int size = _IOC_SIZE(request->command);
+	union argument argument;
+	int error;
+
+	if (copy_from_user(&argument, user, size))
+		return -EFAULT;
+	error = argument.size == size ? request->check(&argument) : -EINVAL;
+	if (error)
+		return error;
+	/* Nothing is done of which nobody could be told. */
+	if (fault_in_safe_writeable(user, size))
+		return -EFAULT;
+	error = request->run(&argument);
+	if (error)
+		return error;
+	return copy_to_user(user, &argument, size) ? -EFAULT : 0;
+}
+
+static long mega_ioctl(struct file *file, unsigned int command,
 		       unsigned long argument)
 {
-	void __user *user = (void __user *)argument;
+	const struct mega_request *request;
 
 	/* At every call, not at open: a descriptor may be passed on. */
 	if (!capable(CAP_SYS_ADMIN))
 		return -EPERM;
-
-	switch (request) {
-	case MEGA_IOC_INFO:
-		return mega_ioctl_info(user);
-	case MEGA_IOC_SCAN_TASK:
-		return mega_ioctl_scan_task(user);
-	case MEGA_IOC_SCAN_BLOCKS:
-		return mega_ioctl_scan_blocks(user);
-	case MEGA_IOC_COMPACT:
-		return mega_ioctl_compact(user);
-	case MEGA_IOC_PROMOTE:
-		return mega_ioctl_promote(user);
-	case MEGA_IOC_DEMOTE:
-		return mega_ioctl_demote(user);
-	case MEGA_IOC_FREE_ZERO:
-		return mega_ioctl_free_zero(user);
-	default:
-		return -ENOTTY;
-	}
+	request = find_request(command);
+	return request ? serve(request, (void __user *)argument) : -ENOTTY;
 }
 
 static const struct file_operations mega_operations = {

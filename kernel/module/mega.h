@@ -22,13 +22,25 @@
 #define MEGA_MIN_ORDER 9
 #define MEGA_MAX_ORDER 18
 
-long mega_ioctl_info(void __user *argument);
-long mega_ioctl_scan_task(void __user *argument);
-long mega_ioctl_scan_blocks(void __user *argument);
-long mega_ioctl_compact(void __user *argument);
-long mega_ioctl_promote(void __user *argument);
-long mega_ioctl_demote(void __user *argument);
-long mega_ioctl_free_zero(void __user *argument);
+/*
+ * One of the device's requests. argument is the kernel's own copy of struct
+ * mega_NAME; its size is right. check() says whether it may be asked for, and
+ * changes nothing. run() does it and writes its results there; they are copied
+ * to user space where it returns 0.
+ */
+struct mega_request {
+	unsigned int command;	/* MEGA_IOC_NAME, of which size is a part */
+	int (*check)(const void *argument);
+	int (*run)(void *argument);
+};
+
+extern const struct mega_request mega_request_info;
+extern const struct mega_request mega_request_scan_task;
+extern const struct mega_request mega_request_scan_blocks;
+extern const struct mega_request mega_request_compact;
+extern const struct mega_request mega_request_promote;
+extern const struct mega_request mega_request_demote;
+extern const struct mega_request mega_request_free_zero;
 
 /* Whether this kernel, on this CPU, has PROMOTE and DEMOTE. */
 bool mega_giant_available(void);

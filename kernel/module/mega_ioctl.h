@@ -288,9 +288,10 @@ enum mega_stop {
  *
  * Clean page cache that no process maps is dropped instead of moved.
  *
- * Never enters direct reclaim: where no free memory is left it stops. One call
- * at a time moves; others wait, killably. A fatal signal stops it between
- * batches of 32 pages.
+ * For base pages it never enters direct reclaim: where no free memory is left it
+ * stops. For large folios the kernel may reclaim and compact, in bounds, for a
+ * free page of their size; nobody is killed for it. One call at a time moves;
+ * others wait, killably. A fatal signal stops it between batches of 32 pages.
  *
  * A valid call succeeds whatever stop is. Errors, beside the general ones: ENXIO
  * the range is not all online memory of one zone; EBUSY memory is being taken

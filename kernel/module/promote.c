@@ -11,9 +11,7 @@
 #include <linux/err.h>
 #include <linux/ktime.h>
 #include <linux/mm.h>
-#include <linux/pagemap.h>
 #include <linux/sched/mm.h>
-#include <linux/uaccess.h>
 #include "giant.h"
 #include "mega.h"
 #include "task.h"
@@ -83,10 +81,11 @@ bool mega_is_span(u64 start)
 	return IS_ALIGNED(start, MEGA_SPAN_BYTES) && start < TASK_SIZE_MAX;
 }
 
-static int check_promote(const struct mega_promote *request)
+static int check_promote(const void *argument)
 {
-	if (request->size != sizeof(*request) || request->reserved ||
-	    request->flags & ~MEGA_PROMOTE_IN_PLACE)
+	const struct mega_promote *request = argument;
+
+	if (request->reserved || request->flags & ~MEGA_PROMOTE_IN_PLACE)
 		return -EINVAL;
 	if (!mega_is_span(request->start))
 		return -EINVAL;
@@ -96,67 +95,57 @@ static int check_promote(const struct mega_promote *request)
 	return mega_giant_available() ? 0 : -EOPNOTSUPP;
 }
 
-long mega_ioctl_promote(void __user *argument)
+static int run_promote(void *argument)
 {
-	struct mega_promote request;
-	struct mm_struct *mm;
+	struct mega_promote *request = argument;
+	struct mm_struct *mm = mega_mm_of_pidfd(request->pidfd);
 	u64 begin;
-	int error;
 
-	if (copy_from_user(&request, argument, sizeof(request)))
-		return -EFAULT;
-	error = check_promote(&request);
-	if (error)
-		return error;
-	if (fault_in_safe_writeable(argument, sizeof(request)))
-		return -EFAULT;
-	mm = mega_mm_of_pidfd(request.pidfd);
 	if (IS_ERR(mm))
 		return PTR_ERR(mm);
-
 	begin = ktime_get_ns();
-	promote(&request, mm);
-	request.nanoseconds = ktime_get_ns() - begin;
+	promote(request, mm);
+	request->nanoseconds = ktime_get_ns() - begin;
 	/* Never tear down an exiting process's memory on our caller's time. */
 	mmput_async(mm);
-
-	trace_mega_promote(&request, 0);
-	return copy_to_user(argument, &request, sizeof(request)) ? -EFAULT : 0;
+	trace_mega_promote(request, 0);
+	return 0;
 }
 
-static int check_demote(const struct mega_demote *request)
+const struct mega_request mega_request_promote = {
+	.command = MEGA_IOC_PROMOTE,
+	.check = check_promote,
+	.run = run_promote,
+};
+
+static int check_demote(const void *argument)
 {
-	if (request->size != sizeof(*request) || request->reserved ||
-	    request->flags || !mega_is_span(request->start))
+	const struct mega_demote *request = argument;
+
+	if (request->reserved || request->flags || !mega_is_span(request->start))
 		return -EINVAL;
 	return mega_giant_available() ? 0 : -EOPNOTSUPP;
 }
 
-long mega_ioctl_demote(void __user *argument)
+static int run_demote(void *argument)
 {
-	struct mega_demote request;
-	struct mm_struct *mm;
+	struct mega_demote *request = argument;
+	struct mm_struct *mm = mega_mm_of_pidfd(request->pidfd);
 	u64 begin;
 	int error;
 
-	if (copy_from_user(&request, argument, sizeof(request)))
-		return -EFAULT;
-	error = check_demote(&request);
-	if (error)
-		return error;
-	if (fault_in_safe_writeable(argument, sizeof(request)))
-		return -EFAULT;
-	mm = mega_mm_of_pidfd(request.pidfd);
 	if (IS_ERR(mm))
 		return PTR_ERR(mm);
-
 	begin = ktime_get_ns();
-	error = demote(&request, mm);
-	request.nanoseconds = ktime_get_ns() - begin;
+	error = demote(request, mm);
+	request->nanoseconds = ktime_get_ns() - begin;
 	mmput_async(mm);
-
-	trace_mega_demote(&request, error);
-	if (error)
-		return error;
-	return copy_to_user(argument, &request, sizeof(request)) ? -EFAULT : 0;
+	trace_mega_demote(request, error);
+	return error;
 }
+
+const struct mega_request mega_request_demote = {
+	.command = MEGA_IOC_DEMOTE,
+	.check = check_demote,
+	.run = run_demote,
+};

@@ -119,10 +119,11 @@ static int scan_piece(unsigned long start, unsigned int count, bool reset,
 	return error;
 }
 
-static int check(const struct mega_scan_blocks *request)
+static int check(const void *argument)
 {
-	if (request->size != sizeof(*request) || request->reserved ||
-	    request->flags & ~MEGA_BLOCKS_RESET)
+	const struct mega_scan_blocks *request = argument;
+
+	if (request->reserved || request->flags & ~MEGA_BLOCKS_RESET)
 		return -EINVAL;
 	if (!request->count || request->count > MEGA_MAX_BLOCKS)
 		return -EINVAL;
@@ -165,31 +166,26 @@ static int scan(struct mega_scan_blocks *request, struct mega_block *piece)
 	return 0;
 }
 
-long mega_ioctl_scan_blocks(void __user *argument)
+static int run(void *argument)
 {
-	struct mega_scan_blocks request;
+	struct mega_scan_blocks *request = argument;
 	struct mega_block *piece;
 	u64 begin;
 	int error;
-
-	if (copy_from_user(&request, argument, sizeof(request)))
-		return -EFAULT;
-	error = check(&request);
-	if (error)
-		return error;
-	if (fault_in_safe_writeable(argument, sizeof(request)))
-		return -EFAULT;
 
 	piece = kmalloc_array(PIECE_BLOCKS, sizeof(*piece), GFP_KERNEL);
 	if (!piece)
 		return -ENOMEM;
 	begin = ktime_get_ns();
-	error = scan(&request, piece);
-	request.nanoseconds = ktime_get_ns() - begin;
+	error = scan(request, piece);
+	request->nanoseconds = ktime_get_ns() - begin;
 	kfree(piece);
-
-	trace_mega_scan_blocks(&request, error);
-	if (error)
-		return error;
-	return copy_to_user(argument, &request, sizeof(request)) ? -EFAULT : 0;
+	trace_mega_scan_blocks(request, error);
+	return error;
 }
+
+const struct mega_request mega_request_scan_blocks = {
+	.command = MEGA_IOC_SCAN_BLOCKS,
+	.check = check,
+	.run = run,
+};

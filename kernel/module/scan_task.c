@@ -142,10 +142,11 @@ static int check_buffers(const struct mega_scan_task *request)
 	return 0;
 }
 
-static int check(const struct mega_scan_task *request)
+static int check(const void *argument)
 {
-	if (request->size != sizeof(*request) || request->reserved ||
-	    request->flags & ~MEGA_TASK_CLEAR)
+	const struct mega_scan_task *request = argument;
+
+	if (request->reserved || request->flags & ~MEGA_TASK_CLEAR)
 		return -EINVAL;
 	if (!request->capacity || request->capacity > MEGA_MAX_REGIONS)
 		return -EINVAL;
@@ -203,27 +204,21 @@ static void clear_results(struct mega_scan_task *request)
 	request->result = 0;
 }
 
-long mega_ioctl_scan_task(void __user *argument)
+static int run(void *argument)
 {
-	struct mega_scan_task request;
-	u64 begin;
+	struct mega_scan_task *request = argument;
+	u64 begin = ktime_get_ns();
 	int error;
 
-	if (copy_from_user(&request, argument, sizeof(request)))
-		return -EFAULT;
-	error = check(&request);
-	if (error)
-		return error;
-	if (fault_in_safe_writeable(argument, sizeof(request)))
-		return -EFAULT;
-	clear_results(&request);
-
-	begin = ktime_get_ns();
-	error = scan(&request);
-	request.nanoseconds = ktime_get_ns() - begin;
-
-	trace_mega_scan_task(&request, error);
-	if (error)
-		return error;
-	return copy_to_user(argument, &request, sizeof(request)) ? -EFAULT : 0;
+	clear_results(request);
+	error = scan(request);
+	request->nanoseconds = ktime_get_ns() - begin;
+	trace_mega_scan_task(request, error);
+	return error;
 }
+
+const struct mega_request mega_request_scan_task = {
+	.command = MEGA_IOC_SCAN_TASK,
+	.check = check,
+	.run = run,
+};

@@ -1,17 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Memory that is taken offline and brought back while it is scanned and emptied. */
+/*
+ * Memory that is taken offline and brought back while it is scanned and emptied; and memory that takes long to go offline,
+ * because somebody holds a page of it, while requests are made and the module is loaded.
+ */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include "device.h"
 #include "memory.h"
+#include "module.h"
 #include "tap.h"
 
 /* Pieces of memory that are taken offline, and how many are tried for that. */
@@ -26,6 +32,8 @@ struct board {
 	unsigned long calls;
 	unsigned long busy;	/* refused because memory was going offline */
 	unsigned long strange;	/* any other error that is not documented */
+	volatile bool loaded;	/* the module, again */
+	volatile bool missed;	/* and it does not know that memory goes offline */
 };
 
 static struct board *board;
@@ -118,6 +126,152 @@ static int take_away(unsigned long bytes, int *seen, int *back)
 	return taken;
 }
 
+/* ---- Memory that does not get offline ----------------------------------- */
+
+/* So much memory lies in several pieces, some of which can go offline but for a page that is held. */
+#define HELD_BYTES (320UL << 20)
+/* Every so manieth page is asked where it lies. */
+#define STEP (32 * PAGE)
+#define MAX_PIECES 1024
+
+static bool goes_offline(unsigned long piece)
+{
+	char path[80], state[32] = "";
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/sys/devices/system/memory/memory%lu/state", piece);
+	file = fopen(path, "re");
+	if (!file)
+		return false;
+	if (!fgets(state, sizeof(state), file))
+		state[0] = 0;
+	fclose(file);
+	return !strncmp(state, "going-offline", 13);
+}
+
+/* Whether the module refuses to empty what is to be found at frame because memory goes offline. */
+static bool refuses(int device, uint64_t frame)
+{
+	struct mega_compact request = compact_request(frame, 9);
+
+	request.flags = MEGA_COMPACT_DRY_RUN;
+	return ioctl(device, MEGA_IOC_COMPACT, &request) && errno == EBUSY;
+}
+
+/* The page lies in a pipe, so it cannot be moved, and the piece it is in cannot go offline. */
+static void hold(char *page, int pipes[2])
+{
+	struct iovec vector = { page, PAGE };
+
+	if (pipe(pipes) || vmsplice(pipes[1], &vector, 1, 0) != (ssize_t)PAGE)
+		tap_bail("vmsplice");
+}
+
+static void release(int pipes[2])
+{
+	close(pipes[0]);
+	close(pipes[1]);
+}
+
+static pid_t start_offlining(unsigned long piece)
+{
+	pid_t child = fork();
+
+	if (!child) {
+		/* Open, it would keep the module loaded. */
+		close(device);
+		_exit(set_memory_state(piece, "offline"));
+	}
+	if (child < 0)
+		tap_bail("fork");
+	return child;
+}
+
+/* Whether it has gone so far that the module knows; false when it has ended before. */
+static bool under_way(pid_t child, uint64_t frame)
+{
+	int status;
+
+	while (!refuses(device, frame)) {
+		if (waitpid(child, &status, WNOHANG) == child)
+			return false;
+		usleep(1000);
+	}
+	return true;
+}
+
+/* A piece with a page of ours, held, that tries to go offline from now on; the child that has asked for it. 0: there is none. */
+static pid_t stuck_piece(char *memory, unsigned long bytes, unsigned long *piece, int pipes[2])
+{
+	char *page_in[MAX_PIECES] = { NULL };
+	pid_t child;
+
+	for (size_t at = 0; at < HELD_BYTES; at += STEP) {
+		*piece = frame_of(memory + at) * PAGE / bytes;
+		if (*piece < MAX_PIECES)
+			page_in[*piece] = memory + at;
+	}
+	for (*piece = MAX_PIECES - 1; *piece > 0; --*piece) {
+		if (!page_in[*piece])
+			continue;
+		hold(page_in[*piece], pipes);
+		child = start_offlining(*piece);
+		if (under_way(child, *piece * (bytes / PAGE)))
+			return child;
+		release(pipes);
+		/* Not for this page: there is something in it that cannot be moved at all, or the page had moved before. */
+		set_memory_state(*piece, "online");
+	}
+	return 0;
+}
+
+static void load_meanwhile(unsigned long piece, uint64_t frame)
+{
+	int device;
+
+	if (module_load())
+		_exit(1);
+	device = device_open();
+	/* In this order: it may end meanwhile, but not begin. */
+	board->missed = !refuses(device, frame) && goes_offline(piece);
+	board->loaded = true;
+	_exit(0);
+}
+
+static void while_it_is_stuck(unsigned long bytes)
+{
+	char *memory = map_aligned(HELD_BYTES);
+	unsigned long piece;
+	pid_t offliner, loader;
+	int pipes[2], status = -1;
+	uint64_t frame;
+
+	memset(memory, 1, HELD_BYTES);
+	offliner = stuck_piece(memory, bytes, &piece, pipes);
+	tap_ok(offliner > 0, "a page that is held keeps memory from going offline, and requests are refused meanwhile");
+	if (!offliner)
+		return;
+	frame = piece * (bytes / PAGE);
+	close(device);
+	if (module_unload())
+		tap_bail("unload the module");
+	loader = fork();
+	if (!loader)
+		load_meanwhile(piece, frame);
+	/* Long enough for a module that does not wait. */
+	for (int i = 0; i < 200 && !board->loaded; i++)
+		usleep(10000);
+	kill(offliner, SIGKILL);
+	waitpid(offliner, NULL, 0);
+	waitpid(loader, &status, 0);
+	tap_equal(status, 0, "the module can be loaded while memory goes offline");
+	tap_ok(board->loaded && !board->missed, "and is not there before it has, or knows of it");
+	device = device_open();
+	tap_ok(!refuses(device, frame), "and afterwards requests are served");
+	release(pipes);
+	munmap(memory, HELD_BYTES);
+}
+
 int main(void)
 {
 	unsigned long bytes = memory_block_bytes();
@@ -156,5 +310,9 @@ int main(void)
 	tap_note("%d pieces of %lu MiB; %lu requests, %lu of them refused meanwhile", taken,
 		 bytes >> 20, board->calls, board->busy);
 	sparse_free(&sparse);
+	if (module_is_there())
+		while_it_is_stuck(bytes);
+	else
+		tap_skip("the module is loaded while memory goes offline", "there is no " MODULE_FILE);
 	return tap_end();
 }

@@ -1,7 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Faults at the same time as truncation, holes, fork, munmap, mremap, compression and exit; HZMEM_RACES_SECONDS for each
- * (default 3). Every word that is written says whose it is, so a page that went to the wrong place shows.
+ * (default 3).
+ *
+ * Every word that is written says whose it is, so a page that went to the wrong place shows, and from which writing it is,
+ * so data that were lost show too. Each writer has marks of its own in every page, and tells all others, before it writes,
+ * what it begins to write there, and afterwards, that it is done. So whoever reads a mark knows the oldest and the newest
+ * value that it may have. Zero is right only where a cut (a truncation or a hole) was not over when the last writing began.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -25,10 +30,21 @@
 /* Words looked at in a page, spread over it. */
 #define MARKS 32
 #define STRIDE (HUGE / MARKS / sizeof(uint64_t))
+/* The touchers, and one that is killed. */
+#define WRITERS (TOUCHERS + 1)
+/* What every mark is at first. */
+#define FILLED 1
 
+typedef uint32_t writings[WRITERS][PAGES];
+
+/* Shared by all processes. A writer's part is written by it alone; the cuts are the main process's. */
 struct board {
 	volatile bool stop;
 	unsigned long touches, signals, wrong, acts;
+	writings begun, done;
+	/* How many cuts of the page were over when what is done was begun. */
+	writings cuts_before;
+	uint32_t cuts_begun[PAGES], cuts_ended[PAGES];
 };
 
 static struct board *board;
@@ -41,32 +57,102 @@ static void count(unsigned long *counter)
 	__atomic_fetch_add(counter, 1, __ATOMIC_RELAXED);
 }
 
-/* What a word of a page is when it is not zero: whose it is, and whatever in the low half. */
-static uint64_t owner_of(uint64_t tag, unsigned int page, unsigned int mark)
+static uint32_t now(const uint32_t *counter)
 {
-	return (tag << 56) | ((uint64_t)page << 44) | ((uint64_t)mark << 32);
+	return __atomic_load_n(counter, __ATOMIC_SEQ_CST);
 }
 
-#define OWNER_MASK 0xffffffff00000000ULL
+static void set(uint32_t *counter, uint32_t value)
+{
+	__atomic_store_n(counter, value, __ATOMIC_SEQ_CST);
+}
 
-/* Each word is zero or its place's. */
-static void check(const uint64_t *words, uint64_t tag, unsigned int page)
+/* ---- What a word is, and may be ---------------------------------------- */
+
+/* Whose it is, and which writing it is from in the low half. */
+static uint64_t word_of(uint64_t tag, unsigned int page, unsigned int mark, uint32_t writing)
+{
+	return (tag << 56) | ((uint64_t)page << 44) | ((uint64_t)mark << 32) | writing;
+}
+
+static volatile uint64_t *place_of(uint64_t *words, unsigned int mark)
+{
+	return words + mark * STRIDE;
+}
+
+static void note_wrong(uint64_t word, uint64_t tag, unsigned int page, unsigned int mark, uint32_t least, uint32_t most)
+{
+	count(&board->wrong);
+	tap_note("page %u has 0x%lx at mark %u, not 0x%lx to 0x%lx", page, word, mark, word_of(tag, page, mark, least),
+		 word_of(tag, page, mark, most));
+}
+
+/* done is what was done when the words were those that are looked at now, or before. */
+static void check_since(uint64_t *words, uint64_t tag, unsigned int page, const writings done)
 {
 	for (unsigned int mark = 0; mark < MARKS; mark++) {
-		uint64_t word = ((const volatile uint64_t *)words)[mark * STRIDE];
+		unsigned int writer = mark % WRITERS;
+		/* In this order: what is right may change meanwhile, and then more is. */
+		uint32_t least = now(&done[writer][page]);
+		uint32_t cuts_before = now(&board->cuts_before[writer][page]);
+		uint64_t word = *place_of(words, mark);
+		uint32_t most = now(&board->begun[writer][page]);
+		bool cut = now(&board->cuts_begun[page]) != cuts_before;
 
-		if (word && (word & OWNER_MASK) != owner_of(tag, page, mark)) {
-			count(&board->wrong);
-			tap_note("page %u has 0x%lx at mark %u (tag %lu)", page, word, mark, tag);
+		if (word ? word < word_of(tag, page, mark, least) || word > word_of(tag, page, mark, most) : !cut)
+			note_wrong(word, tag, page, mark, least, most);
+	}
+}
+
+static void check(uint64_t *words, uint64_t tag, unsigned int page)
+{
+	check_since(words, tag, page, board->done);
+}
+
+/* The next writing of one writer in this page. What a signal or a kill cuts short stays begun. */
+static void write_marks(uint64_t *words, uint64_t tag, unsigned int page, unsigned int writer)
+{
+	uint32_t cuts_before = now(&board->cuts_ended[page]);
+	uint32_t writing = now(&board->begun[writer][page]) + 1;
+
+	set(&board->begun[writer][page], writing);
+	for (unsigned int mark = writer; mark < MARKS; mark += WRITERS)
+		*place_of(words, mark) = word_of(tag, page, mark, writing);
+	set(&board->cuts_before[writer][page], cuts_before);
+	set(&board->done[writer][page], writing);
+}
+
+static void write_all(uint64_t *words, uint64_t tag, unsigned int page)
+{
+	for (unsigned int mark = 0; mark < MARKS; mark++)
+		*place_of(words, mark) = word_of(tag, page, mark, FILLED);
+}
+
+/* All pages, before anybody else writes. */
+static void fill(char *memory, uint64_t tag)
+{
+	for (unsigned int page = 0; page < PAGES; page++) {
+		write_all((uint64_t *)(memory + page * HUGE), tag, page);
+		for (unsigned int writer = 0; writer < WRITERS; writer++) {
+			set(&board->begun[writer][page], FILLED);
+			set(&board->done[writer][page], FILLED);
 		}
 	}
 }
 
-static void mark_all(uint64_t *words, uint64_t tag, unsigned int page, uint32_t value)
+static void cut_begins(unsigned int first, unsigned int end)
 {
-	for (unsigned int mark = 0; mark < MARKS; mark++)
-		((volatile uint64_t *)words)[mark * STRIDE] = owner_of(tag, page, mark) | value;
+	for (unsigned int page = first; page < end; page++)
+		set(&board->cuts_begun[page], board->cuts_begun[page] + 1);
 }
+
+static void cut_ends(unsigned int first, unsigned int end)
+{
+	for (unsigned int page = first; page < end; page++)
+		set(&board->cuts_ended[page], board->cuts_ended[page] + 1);
+}
+
+/* ---- Those that are always there --------------------------------------- */
 
 static sigjmp_buf out;
 
@@ -76,7 +162,7 @@ static void jump_out(int signal)
 }
 
 /* Checks and marks pages at random; a signal is an answer too where the file may end. */
-static void touch_until(char *memory, uint64_t tag, bool may_fault)
+static void touch_until(char *memory, uint64_t tag, unsigned int writer, bool may_fault)
 {
 	struct sigaction jump = { .sa_handler = jump_out, .sa_flags = SA_NODEFER };
 	volatile uint64_t state = getpid();
@@ -92,7 +178,7 @@ static void touch_until(char *memory, uint64_t tag, bool may_fault)
 		if (!sigsetjmp(out, 1)) {
 			check(words, tag, page);
 			if (state >> 60 & 1)
-				mark_all(words, tag, page, state);
+				write_marks(words, tag, page, writer);
 			count(&board->touches);
 		} else {
 			count(&board->signals);
@@ -103,6 +189,7 @@ static void touch_until(char *memory, uint64_t tag, bool may_fault)
 }
 
 struct toucher {
+	unsigned int writer;
 	bool may_fault;
 };
 
@@ -110,22 +197,26 @@ static void touch_shared(void *argument)
 {
 	struct toucher *toucher = argument;
 
-	touch_until(map_shared(file, PAGES), 1, toucher->may_fault);
+	touch_until(map_shared(file, PAGES), 1, toucher->writer, toucher->may_fault);
 }
 
 /* Until the time is up, what act does; the touchers run meanwhile. */
 static void against(const char *what, bool may_fault, void (*act)(unsigned int round))
 {
-	struct toucher toucher = { .may_fault = may_fault };
 	pid_t children[TOUCHERS];
+	char *memory;
 	int failed = 0;
 	time_t end;
 
 	memset(board, 0, sizeof(*board));
 	file = file_new(&mount_);
-	ftruncate(file, PAGES * HUGE);
-	for (unsigned int i = 0; i < TOUCHERS; i++)
+	memory = map_shared(file, PAGES);
+	fill(memory, 1);
+	for (unsigned int i = 0; i < TOUCHERS; i++) {
+		struct toucher toucher = { .writer = i, .may_fault = may_fault };
+
 		children[i] = start(touch_shared, &toucher);
+	}
 	end = time(NULL) + seconds;
 	for (unsigned int round = 0; time(NULL) < end; round++) {
 		act(round);
@@ -134,28 +225,42 @@ static void against(const char *what, bool may_fault, void (*act)(unsigned int r
 	board->stop = true;
 	for (unsigned int i = 0; i < TOUCHERS; i++)
 		failed += ended(children[i]) != 0;
+	for (unsigned int page = 0; page < PAGES; page++)
+		check((uint64_t *)(memory + page * HUGE), 1, page);
 	tap_equal(failed, 0, "faults and %s: all processes end by themselves", what);
-	tap_equal(board->wrong, 0, "and no word is another's");
+	tap_equal(board->wrong, 0, "and no word is another's, old or lost");
 	tap_note("%lu touches, %lu signals, %lu acts, %ld compressions", board->touches, board->signals, board->acts,
 		 count_of(&mount_, "compressions"));
+	unmap_pages(memory, PAGES);
 	close(file);
 }
 
+/* ---- What else happens ------------------------------------------------- */
+
 static void truncates(unsigned int round)
 {
-	ftruncate(file, (mix(round) % PAGES) * HUGE);
+	unsigned int left = mix(round) % PAGES;
+
+	cut_begins(left, PAGES);
+	ftruncate(file, left * HUGE);
+	cut_ends(left, PAGES);
 	ftruncate(file, PAGES * HUGE);
 }
 
 static void punches(unsigned int round)
 {
-	off_t from = mix(round) % PAGES, length = 1 + mix(round + 1) % (PAGES - from);
+	unsigned int from = mix(round) % PAGES, pages = 1 + mix(round + 1) % (PAGES - from);
+	bool part = round % 5 == 0;
 
-	/* Now and then a part of a page, that is not one in which a mark lies alone. */
-	if (round % 5 == 0)
+	if (part)
+		pages = 1;
+	cut_begins(from, from + pages);
+	/* Now and then a part of a page, with some of the marks. */
+	if (part)
 		fallocate(file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, from * HUGE + 8 * PAGE, HUGE / 2);
 	else
-		fallocate(file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, from * HUGE, length * HUGE);
+		fallocate(file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, from * HUGE, pages * HUGE);
+	cut_ends(from, from + pages);
 }
 
 static void maps_and_unmaps(unsigned int round)
@@ -202,7 +307,7 @@ static void protects(unsigned int round)
 /* A process that touches is killed in the middle of it. */
 static void kills(unsigned int round)
 {
-	struct toucher toucher = { .may_fault = false };
+	struct toucher toucher = { .writer = TOUCHERS, .may_fault = false };
 	pid_t child = start(touch_shared, &toucher);
 
 	usleep(mix(round) % 20000);
@@ -232,29 +337,45 @@ static void remounts(unsigned int round)
 
 /* ---- Private pages over forks ------------------------------------------ */
 
-static void look_at_private(char *memory, uint64_t tag)
+/* In the child, which has the pages as they were when it was forked, and the numbers from before. */
+static void look_at_private(char *memory, const writings done)
 {
 	for (unsigned int page = 0; page < PAGES; page++)
-		check((uint64_t *)(memory + page * HUGE), tag, page);
+		check_since((uint64_t *)(memory + page * HUGE), 2, page, done);
+}
+
+/* The child's own over all of it. */
+static void write_over(char *memory)
+{
+	for (unsigned int page = 0; page < PAGES; page++)
+		write_all((uint64_t *)(memory + page * HUGE), 3, page);
+	for (unsigned int page = 0; page < PAGES; page++)
+		for (unsigned int mark = 0; mark < MARKS; mark++) {
+			uint64_t word = *place_of((uint64_t *)(memory + page * HUGE), mark);
+
+			if (word != word_of(3, page, mark, FILLED))
+				note_wrong(word, 3, page, mark, FILLED, FILLED);
+		}
 }
 
 /* Threads fault while the process forks; each child checks what it has, writes its own over it and exits. */
-struct threads {
+struct thread {
+	pthread_t id;
 	char *memory;
-	uint64_t tag;
+	unsigned int writer;
 };
 
 static void *touch_in_thread(void *argument)
 {
-	struct threads *threads = argument;
-	uint64_t state = (uintptr_t)&state;
+	struct thread *thread = argument;
+	uint64_t state = thread->writer + 1;
 
 	while (!board->stop) {
 		unsigned int page = (state = mix(state)) % PAGES;
-		uint64_t *words = (uint64_t *)(threads->memory + page * HUGE);
+		uint64_t *words = (uint64_t *)(thread->memory + page * HUGE);
 
-		check(words, threads->tag, page);
-		mark_all(words, threads->tag, page, state);
+		check(words, 2, page);
+		write_marks(words, 2, page, thread->writer);
 		count(&board->touches);
 	}
 	return NULL;
@@ -262,27 +383,29 @@ static void *touch_in_thread(void *argument)
 
 static void forks(void)
 {
-	struct threads threads = { .tag = 2 };
-	pthread_t thread[2];
-	time_t end;
+	struct thread threads[2];
 	unsigned int failed = 0;
+	writings done;
+	char *memory;
+	time_t end;
 
 	memset(board, 0, sizeof(*board));
 	file = file_new(&mount_);
-	threads.memory = map_private(file, PAGES);
-	for (unsigned int page = 0; page < PAGES; page++)
-		mark_all((uint64_t *)(threads.memory + page * HUGE), 2, page, 1);
-	for (int i = 0; i < 2; i++)
-		pthread_create(&thread[i], NULL, touch_in_thread, &threads);
+	memory = map_private(file, PAGES);
+	fill(memory, 2);
+	for (unsigned int i = 0; i < 2; i++) {
+		threads[i] = (struct thread){ .memory = memory, .writer = i };
+		pthread_create(&threads[i].id, NULL, touch_in_thread, &threads[i]);
+	}
 	end = time(NULL) + seconds;
 	while (time(NULL) < end) {
-		pid_t child = fork();
+		pid_t child;
 
+		memcpy(done, board->done, sizeof(done));
+		child = fork();
 		if (!child) {
-			look_at_private(threads.memory, 2);
-			for (unsigned int page = 0; page < PAGES; page++)
-				mark_all((uint64_t *)(threads.memory + page * HUGE), 3, page, 1);
-			look_at_private(threads.memory, 3);
+			look_at_private(memory, done);
+			write_over(memory);
 			_exit(0);
 		}
 		usleep(5000);
@@ -293,11 +416,13 @@ static void forks(void)
 	}
 	board->stop = true;
 	for (int i = 0; i < 2; i++)
-		pthread_join(thread[i], NULL);
+		pthread_join(threads[i].id, NULL);
+	for (unsigned int page = 0; page < PAGES; page++)
+		check((uint64_t *)(memory + page * HUGE), 2, page);
 	tap_equal(failed, 0, "faults and fork of private pages: all children end by themselves");
-	tap_equal(board->wrong, 0, "and no word is another's");
+	tap_equal(board->wrong, 0, "and no word is another's, old or lost");
 	tap_note("%lu touches, %lu forks, %ld compressions", board->touches, board->acts, count_of(&mount_, "compressions"));
-	unmap_pages(threads.memory, PAGES);
+	unmap_pages(memory, PAGES);
 	close(file);
 }
 
