@@ -134,3 +134,27 @@ fn whom_to_measure_must_be_said_once() {
         assert_eq!(run(&mut worth(wrong)).status.code(), Some(2), "{wrong:?}");
     }
 }
+
+#[test]
+fn a_wrong_select_is_found_before_anything_is_measured() {
+    let config = tempfile::NamedTempFile::new().expect("a file");
+    std::fs::write(
+        config.path(),
+        "[[select]]\nname = \"web\"\nuser = \"root\"\n",
+    )
+    .expect("written");
+    let file = config.path().to_str().expect("a path");
+    let state = tempfile::tempdir().expect("a directory");
+    let output =
+        run(worth(&["--select", "wbe", "--config", file]).env("MEGA_STATE_DIR", state.path()));
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(
+        said.contains("has no select 'wbe'; there are web"),
+        "{said}"
+    );
+    let kept = std::fs::read_dir(state.path())
+        .expect("the directory")
+        .count();
+    assert_eq!(kept, 0, "a calibration was made");
+}

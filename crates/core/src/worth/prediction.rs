@@ -78,30 +78,6 @@ impl Worth {
         self.saved_share.low > 0.0
     }
 
-    /// The same, where the processor counted which share of its cycles the process spends in page walks: huge pages save
-    /// no more than that.
-    #[must_use]
-    pub fn with_page_walks(mut self, share: Estimate) -> Self {
-        let at_most = |saved: f64, walks: f64| saved.min(walks.clamp(0.0, MOST_SAVED));
-        let saved = self.saved_share;
-        let bounded = Estimate {
-            value: at_most(saved.value, share.value),
-            low: at_most(saved.low, share.low),
-            high: at_most(saved.high, share.high),
-        };
-        let factor = if saved.value > 0.0 {
-            bounded.value / saved.value
-        } else {
-            1.0
-        };
-        self.saved_ns = self.saved_ns.scaled(factor);
-        for mapping in &mut self.mappings {
-            mapping.saved_share *= factor;
-        }
-        self.set_saved_share(bounded);
-        self
-    }
-
     /// Sets the saving and what follows from it.
     fn set_saved_share(&mut self, saved: Estimate) {
         self.saved_share = saved;

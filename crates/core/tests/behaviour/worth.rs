@@ -140,18 +140,6 @@ fn a_stream_and_a_small_working_set_gain_next_to_nothing() {
 }
 
 #[test]
-fn counted_page_walks_bound_what_is_said() {
-    let calibration = calibration(0.4);
-    let worth = predict(&touches(1e9 / 300.0, 2048 * MIB, &[1.0]), &calibration);
-    let counted = worth.clone().with_page_walks(Estimate::exact(0.1));
-    assert_eq!(counted.saved_share.value, 0.1);
-    assert!(counted.speed_up.value < worth.speed_up.value);
-    assert!(counted.payback_seconds > worth.payback_seconds);
-    let many = worth.clone().with_page_walks(Estimate::exact(0.9));
-    assert_eq!(many.saved_share, worth.saved_share);
-}
-
-#[test]
 fn giant_pages_are_weighed_where_there_are_some() {
     let mut touches = touches(0.0, 0, &[]);
     touches.huge = Some(HugeTouches {

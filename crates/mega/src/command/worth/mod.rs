@@ -22,14 +22,21 @@ use crate::exit::Failure;
 use crate::membership::{Membership, Scope};
 use crate::output;
 use crate::report::{SelectionWorthReport, VERSION, WorthReport};
+use crate::selection::Selection;
 use measure::Meter;
 pub(super) use text::gain;
 
 pub(super) fn run(args: &Worth) -> Result<ExitCode, Failure> {
+    // A wrong name must not cost a calibration first.
+    let select = args
+        .select
+        .as_deref()
+        .map(|name| Chosen::load(&args.config, name))
+        .transpose()?;
     let host = Arc::new(Host::open(HostOptions::default())?);
     let calibration = calibration()?;
     let meter = Meter::new(Arc::clone(&host), calibration, args.seconds);
-    match (args.pid, &args.select) {
+    match (args.pid, select) {
         (Some(pid), _) => one(args, &measure_process(&meter, pid)?),
         (None, Some(select)) => selection(args, &host, &meter, select),
         (None, None) => {
@@ -84,9 +91,15 @@ fn one(args: &Worth, report: &WorthReport) -> Result<ExitCode, Failure> {
 }
 
 /// Measures all processes that a selection of the daemon's configuration takes, one after the other.
-fn selection(args: &Worth, host: &Host, meter: &Meter, name: &str) -> Result<ExitCode, Failure> {
+fn selection(
+    args: &Worth,
+    host: &Host,
+    meter: &Meter,
+    select: Chosen,
+) -> Result<ExitCode, Failure> {
+    let name = select.name.clone();
     let mut processes = Vec::new();
-    for process in members(host, &args.config, name)? {
+    for process in select.members(host)? {
         match measure_process(meter, process.pid) {
             Ok(report) => processes.push(report),
             // One of many: the others are measured all the same.
@@ -105,7 +118,7 @@ fn selection(args: &Worth, host: &Host, meter: &Meter, name: &str) -> Result<Exi
     if args.json {
         output::print_json(&SelectionWorthReport {
             version: VERSION,
-            select: name.to_owned(),
+            select: name,
             processes,
         })?;
     } else {
@@ -115,26 +128,45 @@ fn selection(args: &Worth, host: &Host, meter: &Meter, name: &str) -> Result<Exi
     Ok(ExitCode::SUCCESS)
 }
 
-/// The processes that run now and that the named selection is the first to take.
-fn members(host: &Host, file: &Path, name: &str) -> Result<Vec<ProcessId>, Failure> {
-    let config = config::load(file).map_err(|error| Failure::Failed(error.to_string()))?;
-    let names = || config.selects.iter().map(|select| select.name.as_str());
-    let Some(place) = names().position(|known| known == name) else {
-        let names: Vec<&str> = names().collect();
-        return Err(Failure::Usage(format!(
-            "{} has no select '{name}'; there are {}",
-            file.display(),
-            names.join(", ")
-        )));
-    };
-    let selections = config.selects.into_iter().map(|select| select.selection);
-    let mut membership = Membership::new(Scope::Selections(selections.collect()));
-    let kernel = host.kernel().as_ref();
-    let own = process::stat(kernel, std::process::id())?.process();
-    let mut table = host.processes();
-    table.refresh(kernel, membership.asks_for_resident())?;
-    let members = membership.update(&table, own).into_iter().nth(place);
-    Ok(members.into_iter().flatten().collect())
+/// A selection of the daemon's configuration.
+struct Chosen {
+    name: String,
+    /// All of the configuration, in its order: a process belongs to the first that takes it.
+    selections: Vec<Selection>,
+    place: usize,
+}
+
+impl Chosen {
+    /// Finds the named one in a configuration.
+    fn load(file: &Path, name: &str) -> Result<Self, Failure> {
+        let config = config::load(file).map_err(|error| Failure::Failed(error.to_string()))?;
+        let names = || config.selects.iter().map(|select| select.name.as_str());
+        let Some(place) = names().position(|known| known == name) else {
+            let names: Vec<&str> = names().collect();
+            return Err(Failure::Usage(format!(
+                "{} has no select '{name}'; there are {}",
+                file.display(),
+                names.join(", ")
+            )));
+        };
+        let selections = config.selects.into_iter().map(|select| select.selection);
+        Ok(Chosen {
+            name: name.to_owned(),
+            selections: selections.collect(),
+            place,
+        })
+    }
+
+    /// The processes that run now and that it is the first to take.
+    fn members(self, host: &Host) -> Result<Vec<ProcessId>, Failure> {
+        let mut membership = Membership::new(Scope::Selections(self.selections));
+        let kernel = host.kernel().as_ref();
+        let own = process::stat(kernel, std::process::id())?.process();
+        let mut table = host.processes();
+        table.refresh(kernel, membership.asks_for_resident())?;
+        let members = membership.update(&table, own).into_iter().nth(self.place);
+        Ok(members.into_iter().flatten().collect())
+    }
 }
 
 fn write_picture(file: &Path, reports: &[WorthReport]) -> Result<(), Failure> {
