@@ -5,13 +5,19 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 
 use mega_exchange::{Exchanger, Server};
-use rustix::event::{PollFd, PollFlags, poll};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use serde_json::json;
 
 use crate::plugin::say;
 use crate::qmp::Qmp;
 use crate::{Error, ivshmem, machine};
+
+/// How often we look whether the device is still there, when nothing happens.
+const LOOK_FOR_DEVICE: Timespec = Timespec {
+    tv_sec: 1,
+    tv_nsec: 0,
+};
 
 /// The plugin's arguments.
 #[derive(Debug)]
@@ -87,46 +93,57 @@ impl Service {
     /// Serves until the device is gone.
     pub(crate) fn run(mut self) -> Result<(), Error> {
         loop {
-            let rang = self.wait()?;
-            if self.heed_events()? == Device::Gone {
-                say(&format!("the device {} is gone; the guest copies", self.id));
-                return Ok(());
-            }
-            if rang {
-                self.server.answer();
-                self.serve();
+            let woken = self.wait()?;
+            self.heed_events()?;
+            match woken {
+                Woken::Doorbell => {
+                    self.server.answer();
+                    self.serve();
+                }
+                Woken::Event => {}
+                Woken::Nobody if self.device_is_there()? => {}
+                Woken::Nobody => {
+                    say(&format!("the device {} is gone; the guest copies", self.id));
+                    return Ok(());
+                }
             }
         }
     }
 
-    /// Waits for the doorbell, which it returns, or for an event of QEMU.
-    fn wait(&self) -> Result<bool, Error> {
-        let doorbell = self.server.doorbell();
+    /// Waits for the doorbell or an event of QEMU, for a while.
+    fn wait(&self) -> Result<Woken, Error> {
         let mut wait = [
-            PollFd::from_borrowed_fd(doorbell, PollFlags::IN),
+            PollFd::from_borrowed_fd(self.server.doorbell(), PollFlags::IN),
             PollFd::new(&self.qmp, PollFlags::IN),
         ];
-        loop {
-            match poll(&mut wait, None) {
-                Ok(_) => return Ok(!wait[0].revents().is_empty()),
-                Err(Errno::INTR) => {}
-                Err(error) => return Err(Error::system("wait for the guest")(error)),
-            }
+        match poll(&mut wait, Some(&LOOK_FOR_DEVICE)) {
+            Ok(_) if !wait[0].revents().is_empty() => Ok(Woken::Doorbell),
+            Ok(0) => Ok(Woken::Nobody),
+            Ok(_) | Err(Errno::INTR) => Ok(Woken::Event),
+            Err(error) => Err(Error::system("wait for the guest")(error)),
         }
     }
 
-    /// A reset may change what is RAM: the firmware opens and closes SMRAM. A device that is gone is served no more.
-    fn heed_events(&mut self) -> Result<Device, Error> {
+    /// A reset may change what is RAM: the firmware opens and closes SMRAM.
+    fn heed_events(&mut self) -> Result<(), Error> {
         while let Some(event) = self.qmp.event()? {
-            match event["event"].as_str() {
-                Some("RESET") => self.exchanger = None,
-                Some("DEVICE_DELETED") if event["data"]["device"] == self.id.as_str() => {
-                    return Ok(Device::Gone);
-                }
-                _ => {}
+            if event["event"] == "RESET" {
+                self.exchanger = None;
             }
         }
-        Ok(Device::There)
+        Ok(())
+    }
+
+    /// QEMU 7.2 sends no DEVICE_DELETED for ivshmem, so we look.
+    fn device_is_there(&mut self) -> Result<bool, Error> {
+        let devices = self
+            .qmp
+            .execute("qom-list", &json!({ "path": "/machine/peripheral" }))?;
+        Ok(devices
+            .as_array()
+            .into_iter()
+            .flatten()
+            .any(|device| device["name"] == self.id.as_str()))
     }
 
     /// Carries out what the guest asks for. If the memory cannot be exchanged any more, nobody serves the page.
@@ -146,10 +163,12 @@ impl Service {
     }
 }
 
+/// What ended a wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Device {
-    There,
-    Gone,
+enum Woken {
+    Doorbell,
+    Event,
+    Nobody,
 }
 
 #[cfg(test)]

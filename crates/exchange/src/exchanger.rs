@@ -1,12 +1,13 @@
 //! Exchanges pairs of blocks.
 
+use std::cell::Cell;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
 use rustix::io::Errno;
 
-use crate::kernel::{self, BYTES, Part, Spare, Userfaultfd};
+use crate::kernel::{self, BYTES, Pagemap, Part, Spare, Userfaultfd};
 use crate::memory::{Block, Memory, Pair, Range};
 use crate::{Error, Refusal, mappings};
 
@@ -26,6 +27,9 @@ const TRIES_EXIST: u32 = 16;
 pub struct Exchanger {
     memory: Memory,
     userfaultfd: Userfaultfd,
+    pagemap: Pagemap,
+    /// Whether the guest's memory is locked, so the spare block has to be.
+    locked: bool,
     state: Mutex<State>,
 }
 
@@ -49,13 +53,12 @@ impl Exchanger {
         let memory = Memory::new(ranges)?;
         let userfaultfd = Userfaultfd::open()?;
         let locked = mappings::check(memory.ranges())?;
-        let spare = Spare::new(locked).map_err(Error::system("map a spare block"))?;
-        userfaultfd
-            .register(spare.address(), BYTES)
-            .map_err(Error::system("register the spare block with userfaultfd"))?;
+        let spare = spare(&userfaultfd, locked)?;
         let exchanger = Self {
             memory,
             userfaultfd,
+            pagemap: Pagemap::open(),
+            locked,
             state: Mutex::new(State {
                 spare,
                 pauses: 0,
@@ -116,9 +119,17 @@ impl Exchanger {
         }
         let exchange = Exchange {
             userfaultfd: &self.userfaultfd,
+            pagemap: &self.pagemap,
             spare: state.spare.part(),
+            spoilt: Cell::new(false),
         };
         let result = exchange.run(source.into(), target.into());
+        if exchange.spoilt.get()
+            && let Ok(fresh) = spare(&self.userfaultfd, self.locked)
+            && !matches!(result, Err(Failure::Stuck(_)))
+        {
+            state.spare = fresh;
+        }
         result.map_err(|failure| match failure {
             Failure::Undone(error) => Refusal::of_move(error),
             Failure::Stuck(reason) => {
@@ -173,6 +184,15 @@ impl Exchanger {
     }
 }
 
+/// A fresh spare block, ready to be moved to and from.
+fn spare(userfaultfd: &Userfaultfd, locked: bool) -> Result<Spare, Error> {
+    let spare = Spare::new(locked).map_err(Error::system("map a spare block"))?;
+    userfaultfd
+        .register(spare.address(), BYTES)
+        .map_err(Error::system("register the spare block with userfaultfd"))?;
+    Ok(spare)
+}
+
 enum Failure {
     /// Both blocks are as before.
     Undone(Errno),
@@ -183,12 +203,18 @@ enum Failure {
 /// One exchange, through the spare block, which is empty before and after.
 struct Exchange<'a> {
     userfaultfd: &'a Userfaultfd,
+    pagemap: &'a Pagemap,
     spare: Part,
+    /// Whether the spare block had base pages. Kernels before 6.14 keep the page table, which would split each huge page that is
+    /// moved there later.
+    spoilt: Cell<bool>,
 }
 
 impl Exchange<'_> {
     fn run(&self, source: Part, target: Part) -> Result<(), Failure> {
-        self.carry(self.spare, source)?;
+        let carried = self.carry(self.spare, source);
+        self.spoilt.set(!self.pagemap.is_huge(self.spare));
+        carried?;
         clear(source);
         if let Err(failure) = self.carry(source, target) {
             self.settle(source, self.spare)?;

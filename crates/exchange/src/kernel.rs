@@ -3,6 +3,7 @@
 //! The addresses that come in here are of [`Block`]s, which exist within [`Range`](crate::Range)s only, or of the [`Spare`].
 //! So whoever made the ranges has promised that their contents may change.
 
+use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::ptr;
@@ -61,6 +62,36 @@ struct UffdioMove {
     len: u64,
     mode: u64,
     moved: i64,
+}
+
+const PAGEMAP_SCAN: libc::c_ulong = 0xc060_6610;
+const PAGE_IS_HUGE: u64 = 1 << 6;
+
+/// `struct pm_scan_arg` of linux/fs.h.
+#[repr(C)]
+#[derive(Default)]
+struct PmScanArg {
+    size: u64,
+    flags: u64,
+    start: u64,
+    end: u64,
+    walk_end: u64,
+    vec: u64,
+    vec_len: u64,
+    max_pages: u64,
+    category_inverted: u64,
+    category_mask: u64,
+    category_anyof_mask: u64,
+    return_mask: u64,
+}
+
+/// `struct page_region` of linux/fs.h.
+#[repr(C)]
+#[derive(Default)]
+struct PageRegion {
+    start: u64,
+    end: u64,
+    categories: u64,
 }
 
 /// An address range that may be moved from and to: a part of a block or of the spare.
@@ -174,6 +205,36 @@ impl Userfaultfd {
         } else {
             Err(last_error())
         }
+    }
+}
+
+/// What maps addresses of this process. Without /proc it knows nothing.
+#[derive(Debug)]
+pub(crate) struct Pagemap(Option<File>);
+
+impl Pagemap {
+    pub(crate) fn open() -> Self {
+        Self(File::open("/proc/self/pagemap").ok())
+    }
+
+    /// Whether one huge page maps the whole part. False if that is not known.
+    pub(crate) fn is_huge(&self, part: Part) -> bool {
+        let Some(file) = &self.0 else { return false };
+        let mut region = PageRegion::default();
+        let (start, end) = (part.address as u64, (part.address + part.bytes) as u64);
+        let mut scan = PmScanArg {
+            size: size_of::<PmScanArg>() as u64,
+            start,
+            end,
+            vec: (&raw mut region).expose_provenance() as u64,
+            vec_len: 1,
+            category_mask: PAGE_IS_HUGE,
+            return_mask: PAGE_IS_HUGE,
+            ..PmScanArg::default()
+        };
+        // SAFETY: PAGEMAP_SCAN reads and writes one struct pm_scan_arg, and writes one struct page_region where vec points.
+        let found = unsafe { libc::ioctl(file.as_raw_fd(), PAGEMAP_SCAN, &raw mut scan) };
+        found == 1 && region.start == start && region.end == end
     }
 }
 

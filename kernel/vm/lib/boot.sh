@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
 # Sourced after common.sh, kernel.sh and check-log.sh: one run of QEMU, as the options of `run` (CPU, MEMORY, MACHINE, SMP,
-# NODES, APPEND, LIMIT, ICOUNT) ask.
+# NODES, APPEND, LIMIT, ICOUNT, QEMU_ARGUMENTS) ask.
 
 BOOT_QEMU="" BOOT_ENDED=""
 
@@ -46,6 +46,7 @@ boot_once() {
 		-serial "file:$folder/console" -serial "file:$folder/report")
 	[[ -z $ICOUNT ]] || command+=(-icount "shift=$ICOUNT,sleep=off")
 	numa_options command
+	command+=("${QEMU_ARGUMENTS[@]}")
 	# What a start before this one left would be taken for this one's until QEMU opens the files.
 	rm -f "$folder"/{console,report}
 	BOOT_ENDED=""
