@@ -18,6 +18,7 @@
 #include "lru.h"
 #include "pool.h"
 #include "trace.h"
+#include "turns.h"
 
 /* How often pinned pages are looked at. */
 #define COLLECT_INTERVAL HZ
@@ -107,16 +108,23 @@ static void compress_entry(struct hz_node *node, struct hz_entry *entry,
 	mutex_unlock(&entry->lock);
 }
 
-/* The coldest pages first, until enough of the node is free. */
+/*
+ * The coldest pages first, until enough of the node is free, or the mount has given its part
+ * of that. Where others lack cold pages, it gives its part of what is missing in the next scan.
+ */
 static void compress(struct hz_mount *mount, struct hz_node *node)
 {
 	struct hz_lru *lru = &mount->lrus[node->id];
 	unsigned long count = READ_ONCE(lru->counts[HZ_INACTIVE]);
+	long enough = atomic_long_read(&node->free) +
+		      hz_share(mount, node,
+			       hz_node_excess(node, mount->settings.watermark));
 	struct hz_room room = {};
 	struct hz_entry *entry;
 
 	while (count-- && !kthread_should_stop() &&
-	       hz_node_used(node, mount->settings.watermark)) {
+	       hz_node_used(node, mount->settings.watermark) &&
+	       atomic_long_read(&node->free) < enough) {
 		entry = hz_lru_rotate(lru, HZ_INACTIVE);
 		if (!entry)
 			return;
@@ -194,10 +202,11 @@ static long serve(struct hz_mount *mount, struct hz_node *node, bool ahead)
 
 static long serve_all(struct hz_node *node, bool ahead)
 {
+	struct hz_round round = hz_round_begin(node);
 	long wait = MAX_SCHEDULE_TIMEOUT;
 	struct hz_mount *mount;
 
-	hz_for_each_mount(mount) {
+	hz_for_each_in_round(mount, &round) {
 		wait = min(wait, serve(mount, node, ahead));
 		if (kthread_should_stop()) {
 			hz_mount_put(mount);

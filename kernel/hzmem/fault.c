@@ -18,7 +18,7 @@
  *
  * vmf_insert_pfn_pmd() leaves an entry that is there alone, but makes it writable, and
  * warns if that one is of another page. It cannot be: what a VMA maps at an index is
- * decided and inserted under the fault mutex of the file and index; and when a private
+ * decided and inserted under the file's fault mutex for the index; and when a private
  * copy replaces what was mapped, the index is unmapped under that mutex.
  *
  * Truncation and punching hold the invalidate lock exclusively, faults hold it shared and
@@ -27,7 +27,6 @@
 
 #define pr_fmt(fmt) "hzmem: " fmt
 
-#include <linux/hash.h>
 #include <linux/mm.h>
 #include <linux/pagemap.h>
 #include <linux/pfn_t.h>
@@ -41,10 +40,6 @@
 #include "rmap.h"
 #include "trace.h"
 
-#define LOCK_BITS 8
-
-static struct mutex locks[1 << LOCK_BITS];
-
 /* One fault. */
 struct fault {
 	struct vm_fault *vmf;
@@ -55,19 +50,6 @@ struct fault {
 	bool write;
 	enum hz_event how;
 };
-
-struct mutex *hz_fault_lock(struct inode *inode, pgoff_t index)
-{
-	return &locks[hash_64((unsigned long)inode ^ (index << 12), LOCK_BITS)];
-}
-
-void hz_fault_init(void)
-{
-	int index;
-
-	for (index = 0; index < ARRAY_SIZE(locks); index++)
-		mutex_init(&locks[index]);
-}
 
 /* ---- Mapping an entry -------------------------------------------------------------- */
 
@@ -99,7 +81,9 @@ static int load_and_insert(struct fault *fault, struct hz_entry *entry,
 {
 	int error;
 
-	mutex_lock(&entry->lock);
+	/* Who has it may be looking for a page. */
+	if (mutex_lock_killable(&entry->lock))
+		return -EINTR;
 	error = hz_entry_load(entry, &fault->how);
 	if (!error)
 		error = insert(fault, entry, write);
@@ -197,7 +181,10 @@ static int fault_copy(struct fault *fault, struct hz_entry *source)
 	fault->how = HZ_FAULTS_COW;
 	if (IS_ERR(page))
 		return PTR_ERR(page);
-	mutex_lock(&source->lock);
+	if (mutex_lock_killable(&source->lock)) {
+		hz_pool_give(page);
+		return -EINTR;
+	}
 	entry = hz_entry_copy(source, page);
 	mutex_unlock(&source->lock);
 	if (IS_ERR(entry))
@@ -247,9 +234,23 @@ static int resolve(struct fault *fault)
 		return -ERANGE;
 	if (private && (!fault->overlay || fault->overlay->broken))
 		return -ENXIO;
-	mutex_lock(lock);
+	if (mutex_lock_killable(lock))
+		return -EINTR;
 	error = private ? fault_private(fault) : fault_shared(fault);
 	mutex_unlock(lock);
+	return error;
+}
+
+/* Truncation and punching wait for the faults before them, and have those after them wait. */
+static int resolve_if_there(struct fault *fault)
+{
+	struct rw_semaphore *lock = &fault->inode->i_mapping->invalidate_lock;
+	int error;
+
+	if (down_read_killable(lock))
+		return -EINTR;
+	error = resolve(fault);
+	up_read(lock);
 	return error;
 }
 
@@ -280,6 +281,9 @@ static vm_fault_t finish(struct fault *fault, int error)
 {
 	trace_hzmem_fault(fault->inode, fault->index, fault->how, fault->write,
 			  error);
+	/* It is being killed. Nobody sees the signal, and what the kernel itself touches ends. */
+	if (error == -EINTR)
+		return VM_FAULT_SIGBUS;
 	if (error) {
 		hz_count(fault->mount, HZ_SIGBUS);
 		explain(fault, error);
@@ -315,9 +319,7 @@ static vm_fault_t hz_fault(struct vm_fault *vmf)
 		return VM_FAULT_SIGBUS;
 
 	fault.mount = hz_mount_of(fault.inode->i_sb);
-	filemap_invalidate_lock_shared(fault.inode->i_mapping);
-	error = resolve(&fault);
-	filemap_invalidate_unlock_shared(fault.inode->i_mapping);
+	error = resolve_if_there(&fault);
 	return finish(&fault, error);
 }
 

@@ -29,12 +29,20 @@ static bool range_fits(struct vm_area_struct *vma, loff_t *end)
 	return last <= MAX_LFS_FILESIZE;
 }
 
-static void extend(struct inode *inode, loff_t size)
+/* fallocate() may hold the inode's lock for long: while it looks for pages. */
+static int lock_inode(struct inode *inode)
 {
-	inode_lock(inode);
+	return down_write_killable(&inode->i_rwsem);
+}
+
+static int extend(struct inode *inode, loff_t size)
+{
+	if (lock_inode(inode))
+		return -EINTR;
 	if (i_size_read(inode) < size)
 		i_size_write(inode, size);
 	inode_unlock(inode);
+	return 0;
 }
 
 static int hz_mmap(struct file *file, struct vm_area_struct *vma)
@@ -42,10 +50,16 @@ static int hz_mmap(struct file *file, struct vm_area_struct *vma)
 	unsigned long offset = vma->vm_pgoff << PAGE_SHIFT;
 	struct inode *inode = file_inode(file);
 	loff_t end;
+	int error;
 
 	if (!IS_ALIGNED(vma->vm_start | vma->vm_end | offset, HZ_SIZE) ||
 	    !range_fits(vma, &end))
 		return -EINVAL;
+	if (vma->vm_flags & VM_WRITE) {
+		error = extend(inode, end);
+		if (error)
+			return error;
+	}
 	if (!(vma->vm_flags & VM_MAYSHARE)) {
 		vma->vm_private_data = hz_overlay_new(inode, vma->vm_mm);
 		if (!vma->vm_private_data)
@@ -59,8 +73,6 @@ static int hz_mmap(struct file *file, struct vm_area_struct *vma)
 	 */
 	vm_flags_set(vma, VM_MIXEDMAP | VM_HUGEPAGE | VM_DONTEXPAND);
 	vma->vm_ops = &hz_vma_operations;
-	if (vma->vm_flags & VM_WRITE)
-		extend(inode, end);
 	return 0;
 }
 
@@ -90,6 +102,24 @@ static int without_reason(int error)
 
 /* ---- read -------------------------------------------------------------------------- */
 
+/* The entry's page with a reference; it stays NULL where all is zero. */
+static int hold_content(struct hz_entry *entry, struct folio **folio)
+{
+	enum hz_event how;
+	int error = 0;
+
+	if (mutex_lock_killable(&entry->lock))
+		return -EINTR;
+	if (entry->state != HZ_ZERO)
+		error = hz_entry_load(entry, &how);
+	if (!error && entry->state == HZ_RESIDENT) {
+		*folio = hz_page_folio(entry->page);
+		folio_get(*folio);
+	}
+	mutex_unlock(&entry->lock);
+	return error;
+}
+
 /*
  * The page behind an index, with a reference that keeps it as it is while it is copied
  * to user space, where a fault may want the locks that are held here. NULL: zeros.
@@ -98,20 +128,13 @@ static struct folio *find_page(struct inode *inode, pgoff_t index)
 {
 	struct folio *folio = NULL;
 	struct hz_entry *entry;
-	enum hz_event how;
 	int error = 0;
 
-	filemap_invalidate_lock_shared(inode->i_mapping);
+	if (down_read_killable(&inode->i_mapping->invalidate_lock))
+		return ERR_PTR(-EINTR);
 	entry = hz_store_find(&hz_inode(inode)->store, index);
 	if (entry) {
-		mutex_lock(&entry->lock);
-		if (entry->state != HZ_ZERO)
-			error = hz_entry_load(entry, &how);
-		if (!error && entry->state == HZ_RESIDENT) {
-			folio = hz_page_folio(entry->page);
-			folio_get(folio);
-		}
-		mutex_unlock(&entry->lock);
+		error = hold_content(entry, &folio);
 		hz_entry_put(entry);
 	}
 	filemap_invalidate_unlock_shared(inode->i_mapping);
@@ -172,7 +195,8 @@ static int allocate_page(struct inode *inode, pgoff_t index)
 	enum hz_event how;
 	int error = 0;
 
-	mutex_lock(lock);
+	if (mutex_lock_killable(lock))
+		return -EINTR;
 	entry = hz_store_find(&hz_inode(inode)->store, index);
 	if (entry) {
 		hz_entry_put(entry);
@@ -203,7 +227,8 @@ static int allocate(struct inode *inode, loff_t offset, loff_t end)
 	int error = 0;
 
 	/* Faults go on beside it, page by page. */
-	filemap_invalidate_lock_shared(inode->i_mapping);
+	if (down_read_killable(&inode->i_mapping->invalidate_lock))
+		return -EINTR;
 	for (; index <= last && !error; index++) {
 		error = signal_pending(current) ? -EINTR :
 						  allocate_page(inode, index);
@@ -225,7 +250,10 @@ static int zero_part(struct inode *inode, loff_t from, loff_t to)
 	entry = hz_store_find(&hz_inode(inode)->store, from >> HZ_SHIFT);
 	if (!entry)
 		return 0;
-	mutex_lock(&entry->lock);
+	if (mutex_lock_killable(&entry->lock)) {
+		hz_entry_put(entry);
+		return -EINTR;
+	}
 	if (entry->state != HZ_ZERO) {
 		error = hz_entry_load(entry, &how);
 		if (!error) {
@@ -246,7 +274,9 @@ static int punch(struct inode *inode, loff_t start, loff_t end)
 	loff_t last = round_down(end, HZ_SIZE);
 	int error;
 
-	filemap_invalidate_lock(inode->i_mapping);
+	/* A fault that is under way may be looking for a page. */
+	if (down_write_killable(&inode->i_mapping->invalidate_lock))
+		return -EINTR;
 	error = zero_part(inode, start, min(first, end));
 	if (!error && last >= first)
 		error = zero_part(inode, last, end);
@@ -266,7 +296,8 @@ static long hz_fallocate(struct file *file, int mode, loff_t offset,
 
 	if (mode & ~(FALLOC_FL_KEEP_SIZE | FALLOC_FL_PUNCH_HOLE))
 		return -EOPNOTSUPP;
-	inode_lock(inode);
+	if (lock_inode(inode))
+		return -EINTR;
 	if (mode & FALLOC_FL_PUNCH_HOLE) {
 		error = punch(inode, offset, end);
 	} else {
@@ -283,17 +314,19 @@ static long hz_fallocate(struct file *file, int mode, loff_t offset,
 	return error;
 }
 
-static void set_size(struct inode *inode, loff_t size)
+static int set_size(struct inode *inode, loff_t size)
 {
 	loff_t before = i_size_read(inode);
 
-	filemap_invalidate_lock(inode->i_mapping);
+	if (down_write_killable(&inode->i_mapping->invalidate_lock))
+		return -EINTR;
 	i_size_write(inode, size);
 	/* Pages that were allocated ahead lie beyond the size even where it does not shrink. */
 	if (size <= before)
 		hz_inode_drop(inode, size >> HZ_SHIFT, ULONG_MAX);
 	filemap_invalidate_unlock(inode->i_mapping);
 	inode_set_mtime_to_ts(inode, inode_set_ctime_current(inode));
+	return 0;
 }
 
 static int hz_setattr(struct mnt_idmap *idmap, struct dentry *dentry,
@@ -307,7 +340,9 @@ static int hz_setattr(struct mnt_idmap *idmap, struct dentry *dentry,
 	if (attributes->ia_valid & ATTR_SIZE) {
 		if (!IS_ALIGNED(attributes->ia_size, HZ_SIZE))
 			return -EINVAL;
-		set_size(inode, attributes->ia_size);
+		error = set_size(inode, attributes->ia_size);
+		if (error)
+			return error;
 	}
 	setattr_copy(idmap, inode, attributes);
 	return 0;

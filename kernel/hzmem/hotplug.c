@@ -16,6 +16,7 @@
 #include <linux/memory_hotplug.h>
 #include <linux/slab.h>
 #include <linux/string.h>
+#include <asm/e820/api.h>
 #include "hotplug.h"
 #include "pool.h"
 
@@ -32,6 +33,35 @@ static bool is_reserved(u64 start, u64 size)
 {
 	return region_intersects(start, size, IORESOURCE_MEM,
 				 IORES_DESC_RESERVED) == REGION_INTERSECTS;
+}
+
+/*
+ * The firmware's own map, which memmap= does not change. What else is reserved is the
+ * firmware's: its tables, a device's window, or a hole that must not be touched. Asked for
+ * each huge page at both its ends.
+ */
+static bool is_memory(u64 start, u64 size)
+{
+	static const enum e820_type others[] = {
+		E820_TYPE_RESERVED, E820_TYPE_ACPI, E820_TYPE_NVS,
+		E820_TYPE_UNUSABLE, E820_TYPE_PMEM, E820_TYPE_PRAM,
+		E820_TYPE_SOFT_RESERVED,
+	};
+	u64 end = start + size;
+	unsigned int index;
+	u64 at;
+
+	for (index = 0; index < ARRAY_SIZE(others); index++)
+		if (e820__mapped_raw_any(start, end, others[index]))
+			return false;
+	for (at = start; at < end; at += HZ_SIZE) {
+		if (!e820__mapped_raw_any(at, at + PAGE_SIZE, E820_TYPE_RAM) ||
+		    !e820__mapped_raw_any(at + HZ_SIZE - PAGE_SIZE, at + HZ_SIZE,
+					  E820_TYPE_RAM))
+			return false;
+		cond_resched();
+	}
+	return true;
 }
 
 static int add_boot_range(u64 start, u64 size)
@@ -53,6 +83,11 @@ static int add_boot_range(u64 start, u64 size)
 	if (!is_reserved(start, size)) {
 		pr_err("memory=: %#llx@%#llx is not memory that memmap=%lluM$%#llx on the kernel's command line has kept, see /proc/iomem\n",
 		       size, start, size >> 20, start);
+		return -ENXIO;
+	}
+	if (!is_memory(start, size)) {
+		pr_err("memory=: %#llx@%#llx is reserved by the firmware, not by memmap=: see /sys/firmware/memmap\n",
+		       size, start);
 		return -ENXIO;
 	}
 	if (node != NUMA_NO_NODE && phys_to_target_node(start + size - 1) != node) {
@@ -171,6 +206,14 @@ static bool can_be_cut(u64 start, u64 end)
 	return !find_piece(IORES_DESC_CRASH_KERNEL, end + 1, piece.end, &crash);
 }
 
+/* Who added it (virtio-mem, kmem) takes it away again one day, as its own. */
+static bool is_a_drivers(u64 start, u64 size)
+{
+	return region_intersects(start, size, IORESOURCE_SYSTEM_RAM |
+				 IORESOURCE_SYSRAM_DRIVER_MANAGED,
+				 IORES_DESC_NONE) != REGION_DISJOINT;
+}
+
 static int take_from_kernel(u64 start, u64 size)
 {
 	int node;
@@ -187,6 +230,11 @@ static int take_from_kernel(u64 start, u64 size)
 		pr_err("cannot add memory: %#llx bytes at %#llx are not online memory of one node\n",
 		       size, start);
 		return node;
+	}
+	if (is_a_drivers(start, size)) {
+		pr_err("cannot add memory: %#llx bytes at %#llx belong to a driver that may take them away, see /proc/iomem\n",
+		       size, start);
+		return -EOPNOTSUPP;
 	}
 	if (!can_be_cut(start, start + size - 1)) {
 		pr_err("cannot add memory: Linux cannot cut %#llx bytes at %#llx out, because the kernel itself lies above it: take memory above that\n",

@@ -4,12 +4,16 @@
  *
  * Order of the locks, outermost first:
  *
+ * Who finds a page may look for it for seconds, with any of those down to the entry lock
+ * held. So they are waited for killably, but where nothing can be left undone: where
+ * content is dropped, and by the kernel's own callers of setattr().
+ *
  *	mmap_lock
  *	  inode lock			truncate, fallocate, the size at mmap
  *	    mapping->invalidate_lock	faults, fork, readahead: shared;
  *					truncate and punch: exclusive
  *	      overlays lock of an inode
- *	      fault mutex		by file and index
+ *	      fault mutex		of a file, by index
  *	        entry lock		a second one only by trylock
  *	          reclaim lock of a node
  *	            i_mmap_rwsem	unmapping, reading Accessed bits

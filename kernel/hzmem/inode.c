@@ -169,10 +169,13 @@ static const struct inode_operations folder_operations = {
 static struct inode *alloc_inode(struct super_block *sb)
 {
 	struct hz_inode *inode = alloc_inode_sb(sb, cache, GFP_KERNEL);
+	int index;
 
 	if (!inode)
 		return NULL;
 	hz_store_init(&inode->store);
+	for (index = 0; index < HZ_FAULT_LOCKS; index++)
+		mutex_init(&inode->fault_locks[index]);
 	mutex_init(&inode->overlays_lock);
 	INIT_LIST_HEAD(&inode->overlays);
 	return &inode->inode;

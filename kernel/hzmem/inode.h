@@ -7,9 +7,13 @@
 #include <linux/mutex.h>
 #include "store.h"
 
+/* How many pages of a file can be made at a time. */
+#define HZ_FAULT_LOCKS 8
+
 struct hz_inode {
 	struct inode inode;
 	struct hz_store store;
+	struct mutex fault_locks[HZ_FAULT_LOCKS];
 	struct mutex overlays_lock;
 	struct list_head overlays;	/* overlay.h */
 };
@@ -34,8 +38,15 @@ struct inode *hz_inode_new(struct super_block *sb, struct mnt_idmap *idmap,
 int hz_inode_put(struct inode *inode, struct hz_entry *entry);
 void hz_inode_drop(struct inode *inode, pgoff_t first, pgoff_t last);
 
-struct mutex *hz_fault_lock(struct inode *inode, pgoff_t index);
-void hz_fault_init(void);
+/*
+ * Under it is decided what the file, and each private mapping of it, has at the index. It
+ * may be held for as long as it takes to find a page, so it is waited for killably, and
+ * nothing that has to do with another file waits for it.
+ */
+static inline struct mutex *hz_fault_lock(struct inode *inode, pgoff_t index)
+{
+	return &hz_inode(inode)->fault_locks[index % HZ_FAULT_LOCKS];
+}
 
 int hz_inode_init(void);
 void hz_inode_exit(void);

@@ -42,7 +42,6 @@ static int __init hz_init(void)
 	error = set_section();
 	if (error)
 		return error;
-	hz_fault_init();
 	error = hz_compress_init();
 	if (error)
 		return error;

@@ -18,6 +18,7 @@
 
 #include <linux/mm.h>
 #include <linux/pagemap.h>
+#include <linux/sched/signal.h>
 #include <linux/slab.h>
 #include "inode.h"
 #include "overlay.h"
@@ -91,7 +92,8 @@ static struct hz_entry *inherit(struct hz_entry *entry)
 	struct hz_entry *inherited = entry;
 	struct hz_page *page;
 
-	mutex_lock(&entry->lock);
+	if (mutex_lock_killable(&entry->lock))
+		return ERR_PTR(-EINTR);
 	if (entry->state == HZ_RESIDENT && hz_entry_held(entry)) {
 		page = hz_alloc_page(entry->mount, false);
 		inherited = IS_ERR(page) ? ERR_CAST(page) :
@@ -111,7 +113,8 @@ static int inherit_index(struct hz_overlay *parent, struct hz_overlay *child,
 	struct hz_entry *entry;
 	int error = 0;
 
-	mutex_lock(lock);
+	if (mutex_lock_killable(lock))
+		return -EINTR;
 	entry = hz_store_find(&parent->store, index);
 	if (entry) {
 		inherited = inherit(entry);
@@ -137,7 +140,8 @@ static int inherit_all(struct hz_overlay *parent, struct hz_overlay *child,
 	int error = 0;
 
 	/* No truncation drops entries of the parent meanwhile. */
-	filemap_invalidate_lock_shared(inode->i_mapping);
+	if (down_read_killable(&inode->i_mapping->invalidate_lock))
+		return -EINTR;
 	hz_rmap_unmap(inode->i_mapping, first_index(vma),
 		      last - first_index(vma) + 1);
 	xa_for_each_range(&parent->store.entries, index, entry,
@@ -161,7 +165,8 @@ static void open_forked(struct vm_area_struct *vma, struct hz_overlay *parent)
 	if (child)
 		child->broken = parent->broken ||
 				inherit_all(parent, child, vma);
-	if (!child || child->broken)
+	/* Of a parent that is being killed there will be no child. */
+	if ((!child || child->broken) && !fatal_signal_pending(current))
 		pr_warn_ratelimited("no memory to give a forked child its private pages of %pD: it gets SIGBUS where it touches them\n",
 				    vma->vm_file);
 }

@@ -77,6 +77,16 @@ bool hz_node_used(const struct hz_node *node, unsigned int percent)
 	return total && (total - min(free, total)) * 100 >= total * percent;
 }
 
+/* How many pages are in use above this share of the node's. */
+unsigned long hz_node_excess(const struct hz_node *node, unsigned int percent)
+{
+	unsigned long total = atomic_long_read(&node->total);
+	unsigned long free = atomic_long_read(&node->free);
+	unsigned long used = total - min(free, total);
+
+	return used - min(used, total * percent / 100);
+}
+
 /*
  * Up to how many free pages the daemon compresses ahead of faults, with this watermark: no
  * more than that leaves, so none where it is 100 %.

@@ -82,6 +82,7 @@ struct hz_node {
 	struct hz_work daemon_work;	/* the daemon's alone */
 	struct task_struct *daemon;
 	wait_queue_head_t wait;
+	atomic_t turn;	/* turns.c */
 	bool wake;
 	bool ahead;	/* a fault wants some compressed for the next ones */
 };
@@ -144,6 +145,7 @@ static inline bool hz_node_rests(const struct hz_node *node, long settled)
 
 struct hz_node *hz_node(int id);
 bool hz_node_used(const struct hz_node *node, unsigned int percent);
+unsigned long hz_node_excess(const struct hz_node *node, unsigned int percent);
 unsigned long hz_node_reserve(const struct hz_node *node,
 			      unsigned int percent);
 bool hz_node_short(const struct hz_node *node, unsigned int percent);

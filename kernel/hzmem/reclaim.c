@@ -22,6 +22,7 @@
 #include "lru.h"
 #include "reclaim.h"
 #include "trace.h"
+#include "turns.h"
 
 /* Pages that a task tries to compress at most while it passes over some. */
 #define HZ_TRIES 512
@@ -49,6 +50,7 @@ enum effort {
 
 struct search {
 	struct hz_node *node;
+	struct hz_round round;
 	struct hz_page *page;
 	unsigned int tried;
 	unsigned int most;	/* to try */
@@ -140,9 +142,10 @@ static void search_list(struct search *search, struct hz_mount *mount,
 static void search_mounts(struct search *search, enum hz_list list,
 			  enum effort effort)
 {
+	struct hz_round round = search->round;
 	struct hz_mount *mount;
 
-	hz_for_each_mount(mount) {
+	hz_for_each_in_round(mount, &round) {
 		if (mount->settings.algorithm == HZ_NO_ALGORITHM)
 			continue;
 		search_list(search, mount, list, effort);
@@ -159,7 +162,11 @@ static void search_mounts(struct search *search, enum hz_list list,
  */
 static struct hz_page *compress_one(struct hz_node *node, bool *busy)
 {
-	struct search search = { .node = node, .most = HZ_TRIES };
+	struct search search = {
+		.node = node,
+		.round = hz_round_begin(node),
+		.most = HZ_TRIES,
+	};
 	long settled = atomic_long_read(&node->settled);
 
 	search_mounts(&search, HZ_INACTIVE, LIKELY);
