@@ -1,6 +1,7 @@
 //! What QEMU looks for in a plugin.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
+use std::io::Write as _;
 use std::thread;
 
 use crate::Error;
@@ -58,7 +59,8 @@ fn start(arguments: &[String]) -> Result<(), Error> {
     Ok(())
 }
 
-/// QEMU's own messages go there, too.
+/// One whole line on standard error, where QEMU's own messages go, too. Nobody hears it if that is closed.
 pub(crate) fn say(text: &str) {
-    eprintln!("mega-exchange: {text}");
+    let line = format!("mega-exchange: {text}\n");
+    let _ = std::io::stderr().write_all(line.as_bytes());
 }

@@ -134,7 +134,7 @@ impl Service {
         Ok(())
     }
 
-    /// QEMU 7.2 sends no DEVICE_DELETED for ivshmem, so we look.
+    /// No DEVICE_DELETED was seen from QEMU 7.2 when the guest let the device go, so we look.
     fn device_is_there(&mut self) -> Result<bool, Error> {
         let devices = self
             .qmp

@@ -38,6 +38,8 @@ struct State {
     spare: Spare,
     /// Calls of `pause` without a `resume`.
     pauses: u32,
+    /// Whether the memory is registered with userfaultfd. Not in a pause, nor where the kernel refused it after one.
+    registered: bool,
     /// Why nothing is exchanged any more.
     broken: Option<&'static str>,
 }
@@ -62,6 +64,7 @@ impl Exchanger {
             state: Mutex::new(State {
                 spare,
                 pauses: 0,
+                registered: true,
                 broken: None,
             }),
         };
@@ -89,8 +92,9 @@ impl Exchanger {
     pub fn pause(&self) {
         let mut state = self.lock();
         state.pauses += 1;
-        if state.pauses == 1 {
+        if state.pauses == 1 && state.registered {
             self.unregister();
+            state.registered = false;
         }
     }
 
@@ -98,14 +102,16 @@ impl Exchanger {
     ///
     /// # Errors
     ///
-    /// The memory cannot be registered again. Nothing is exchanged from then on, until a later pause and resume succeed.
+    /// The memory cannot be registered again. Nothing is exchanged from then on, until a later call succeeds.
     pub fn resume(&self) -> Result<(), Error> {
         let mut state = self.lock();
         state.pauses = state.pauses.saturating_sub(1);
         if state.pauses > 0 {
             return Ok(());
         }
-        self.register().inspect_err(|_| state.pauses = 1)
+        self.register()?;
+        state.registered = true;
+        Ok(())
     }
 
     /// Exchanges one pair that was planned.
@@ -114,7 +120,7 @@ impl Exchanger {
         if state.broken.is_some() {
             return Err(Refusal::Failed);
         }
-        if state.pauses > 0 {
+        if !state.registered {
             return Err(Refusal::Busy);
         }
         let exchange = Exchange {

@@ -146,6 +146,10 @@ fn a_huge_page_and_base_pages_are_exchanged() {
             base.assert_holds(block, block);
         }
     }
+    eprintln!(
+        "{} of 4 MiB are huge",
+        (huge.huge_bytes() + base.huge_bytes()) >> 20
+    );
     if kernel_is_at_least(6, 14) {
         assert_eq!(huge.huge_bytes() + base.huge_bytes(), 2 * BLOCK as u64);
     }

@@ -128,6 +128,7 @@ fn memory_has_one_exchanger_until_it_is_paused() {
     assert!(error.to_string().contains("another userfaultfd"), "{error}");
     assert_eq!(first.exchange(&[pair(0, 1)]), [Err(Refusal::Busy)]);
     drop(second);
+    first.pause();
     first.resume().unwrap();
     assert_eq!(first.exchange(&[pair(0, 1)]), [Ok(())]);
     guest.assert_holds(0, 1);
