@@ -3,7 +3,7 @@
 /// What a process would gain if huge pages mapped all that base pages map now.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Gain {
-    /// CPU time saved, in seconds a second, 0 or more.
+    /// CPU time saved, in seconds a second, 0 or more: the most that a measurement does not rule out.
     pub saved: f64,
     /// The same if giant pages mapped all that huge pages map now. `None` where nobody can tell.
     pub saved_by_giant: Option<f64>,

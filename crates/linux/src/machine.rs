@@ -470,14 +470,9 @@ impl Machine for LinuxMachine {
         let touches = self.measure_touches(process, effort).ok()?;
         let worth = predict(&touches, self.calibration());
         let by_giant = worth.saved_by_giant_share;
-        // Of a process that ran too little to tell, nothing is ruled out.
-        let saved = if worth.touches_per_second.high < f64::MAX {
-            worth.saved_share.value
-        } else {
-            worth.saved_share.high
-        };
+        // The meter may miss touches: only what surely is not paid back is left alone.
         Some(Gain {
-            saved: saved * worth.cpu_share,
+            saved: worth.saved_share.high * worth.cpu_share,
             saved_by_giant: by_giant.map(|share| share.value * worth.cpu_share),
             cpus: worth.cpu_share,
         })

@@ -46,13 +46,15 @@ const MEASURED: [Measured; 5] = [
         neighbours: (14.0, 2.0),
     },
 ];
+/// How many times as much another machine may save.
+const WITHIN: f64 = 2.0;
 /// Nanoseconds to read a whole page, of which a huge page saves nothing that could be told from noise.
 const STREAM_NS: f64 = 350.0;
 /// CPU seconds that it takes to make one region huge, as in [`crate::gain::Price`].
 const PROMOTION: f64 = 0.6e-3;
 
 /// Stands for a calibration until there is one. Machines without nested page tables save less at each touch, and those
-/// with a slower memory more; it is right within a factor of two or three.
+/// with a slower memory more: anything from nothing to twice as much is possible.
 #[must_use]
 pub fn typical() -> Calibration {
     let points = MEASURED.iter().flat_map(|measured| {
@@ -60,7 +62,7 @@ pub fn typical() -> Calibration {
             working_set: measured.mib << 20,
             touching,
             ns,
-            saved: Estimate::exact(saved),
+            saved: Estimate::within(saved, 0.0, WITHIN * saved),
         };
         [
             point(Touching::Serial, measured.chain),
