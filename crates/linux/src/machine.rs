@@ -13,6 +13,7 @@ use mega_core::{
     Region, RegionObservation, RegionRef, Span,
 };
 
+use mega_core::worth::typical::typical;
 use mega_core::worth::{Calibration, predict};
 
 use crate::act::perform;
@@ -81,7 +82,7 @@ pub struct LinuxMachine {
     contiguity: u64,
     /// What touches cost on this machine, where that is known. Read when a policy first asks: most machines only look or
     /// act.
-    calibration: OnceCell<Option<Calibration>>,
+    calibration: OnceCell<Calibration>,
 }
 
 impl LinuxMachine {
@@ -108,13 +109,13 @@ impl LinuxMachine {
         }
     }
 
-    fn calibration(&self) -> Option<&Calibration> {
+    /// What touches cost here; as they typically do where nobody has measured it.
+    fn calibration(&self) -> &Calibration {
         let load = || match calibrate::load(self.host.kernel().as_ref()) {
-            Ok(Stored::Valid(calibration)) => Some(*calibration),
-            // Promotions go on without.
-            Ok(Stored::Not(_)) | Err(_) => None,
+            Ok(Stored::Valid(calibration)) => *calibration,
+            Ok(Stored::Not(_)) | Err(_) => typical(),
         };
-        self.calibration.get_or_init(load).as_ref()
+        self.calibration.get_or_init(load)
     }
 
     /// The host it is on.
@@ -448,7 +449,7 @@ impl Machine for LinuxMachine {
     }
 
     fn measures(&self) -> bool {
-        !self.host.is_dry_run() && self.calibration().is_some()
+        !self.host.is_dry_run()
     }
 
     fn gain(&mut self, process: ProcessId) -> Option<Gain> {
@@ -457,10 +458,12 @@ impl Machine for LinuxMachine {
             ..GAIN_EFFORT
         };
         let touches = self.measure_touches(process, effort).ok()?;
-        let worth = predict(&touches, self.calibration()?);
+        let worth = predict(&touches, self.calibration());
+        let by_giant = worth.saved_by_giant_share;
         // The meter may miss touches: only what surely is not paid back is left alone.
         Some(Gain {
             saved: worth.saved_share.high * worth.cpu_share,
+            saved_by_giant: by_giant.map(|share| share.value * worth.cpu_share),
             cpus: worth.cpu_share,
         })
     }

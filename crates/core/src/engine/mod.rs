@@ -226,7 +226,8 @@ impl Engine {
         self.policy.expect(Circumstances {
             counts,
             measures: machine.measures(),
-            price: self.price(),
+            price: self.price(ActionKind::Promote, Price::default()),
+            giant_price: self.price(ActionKind::PromoteGiant, Price::GIANT),
         });
         self.tallies.begin_step(&observation);
 
@@ -284,10 +285,8 @@ impl Engine {
         }
     }
 
-    /// What the promotion of a region costs at present.
-    fn price(&self) -> Price {
-        let unmeasured = Price::default();
-        let kind = ActionKind::Promote;
+    /// What a promotion of a kind costs at present: as thought, until one was measured.
+    fn price(&self, kind: ActionKind, unmeasured: Price) -> Price {
         let cpu = self.costs.action(kind).unwrap_or(unmeasured.cpu);
         Price {
             standstill: self.costs.standstill(kind).unwrap_or(unmeasured.standstill),

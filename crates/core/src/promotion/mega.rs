@@ -78,6 +78,7 @@ pub(super) const INFO: PolicyInfo = PolicyInfo {
         DEMOTE_UTILIZATION,
         SCANS,
     ],
+    removed: &[],
     for_giant_pages: false,
     sequential_chunks: false,
     ordered: &[
