@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Promotion and demotion of a span at the same time as threads touch it and something else happens to it;
- * TRIDENT_RACES_SECONDS for each (default 10). Every word says whose it is, so a page that went astray shows. With the name
- * of a race as the argument it is only that one.
+ * TRIDENT_RACES_SECONDS for each (default 10). With the name of a race as the argument it is only that one.
+ *
+ * Every word says whose it is, so a page that went astray shows, and from which writing it is, so data that were lost show
+ * too: each page has one writer, which says what it begins to write there, and afterwards, that it is done. So whoever reads
+ * knows the oldest and the newest value. Zero is right only where pages are given back.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -24,8 +27,12 @@
 #include "tap.h"
 
 #define TOUCHERS 2
-/* The last region's pages may be zero: they are given back now and then. */
+/* The touchers, and what else happens. */
+#define WRITERS (TOUCHERS + 1)
+/* The last region is the one of which pages are given back, in the races about that. */
 #define EXPENDABLE (SPAN_REGIONS - 1)
+/* What a forked child writes. */
+#define CHILDS 0xffffffff
 
 static int device;
 static long seconds;
@@ -34,6 +41,12 @@ static const char *only;
 /* The span that all are at, which may move. */
 static char *volatile span;
 static volatile bool stop;
+
+/* In this race, pages of the last region are given back. */
+static bool gives_back_pages;
+
+/* By page: the last writing that was begun, and that was done. Shared with children. */
+static uint32_t *begun, *done;
 
 static struct {
 	unsigned long touches, wrong, acts, promotions, demotions;
@@ -46,69 +59,123 @@ static void add(unsigned long *counter)
 	__atomic_fetch_add(counter, 1, __ATOMIC_RELAXED);
 }
 
-/* ---- Whose a word is --------------------------------------------------- */
+/* ---- What a word may be ------------------------------------------------ */
 
-/* The upper half of a page's word names the page, the lower is whatever was written last. */
-static uint64_t word_for(size_t page, uint64_t value)
+static uint32_t now(const uint32_t *counter)
 {
-	return (uint64_t)(page + 1) << 32 | (uint32_t)value;
+	return __atomic_load_n(counter, __ATOMIC_SEQ_CST);
 }
 
-static bool is_right(size_t page, uint64_t word)
+static void set(uint32_t *counter, uint32_t value)
 {
-	return word >> 32 == page + 1 || (!word && page / (HUGE / PAGE) == EXPENDABLE);
+	__atomic_store_n(counter, value, __ATOMIC_SEQ_CST);
 }
 
-static void check(size_t page, uint64_t word)
+/* The upper half of a page's word names the page, the lower is the writing. */
+static uint64_t word_for(size_t page, uint32_t writing)
 {
-	if (is_right(page, word))
+	return (uint64_t)(page + 1) << 32 | writing;
+}
+
+/* The word was read after `least` had been done, which was asked first, and before now. */
+static bool is_right(size_t page, uint32_t least, uint64_t word)
+{
+	uint32_t most = now(&begun[page]);
+
+	if (gives_back_pages && page / (HUGE / PAGE) == EXPENDABLE)
+		return !word || word >> 32 == page + 1;
+	return word >= word_for(page, least) && word <= word_for(page, most);
+}
+
+static void check(size_t page, uint32_t least, uint64_t word)
+{
+	if (is_right(page, least, word))
 		return;
 	add(&count.wrong);
-	tap_note("page %zu has 0x%lx", page, word);
+	tap_note("page %zu has 0x%lx, and 0x%x was done", page, word, least);
 }
 
-static void mark_all(char *memory)
+static volatile uint64_t *place_of(char *memory, size_t page)
+{
+	return (volatile uint64_t *)(memory + page * PAGE);
+}
+
+static void check_page(char *memory, size_t page)
+{
+	uint32_t least = now(&done[page]);
+
+	check(page, least, *place_of(memory, page));
+}
+
+static void check_all(char *memory)
 {
 	for (size_t page = 0; page < SPAN_PAGES; page++)
-		*(volatile uint64_t *)(memory + page * PAGE) = word_for(page, 0);
+		check_page(memory, page);
 }
 
-static void check_all(const char *memory, size_t step)
+/* Nobody else writes or reads yet. */
+static void mark_all(char *memory)
 {
-	for (size_t page = 0; page < SPAN_PAGES; page += step)
-		check(page, *(const volatile uint64_t *)(memory + page * PAGE));
+	for (size_t page = 0; page < SPAN_PAGES; page++) {
+		begun[page] = done[page] = 0;
+		*place_of(memory, page) = word_for(page, 0);
+	}
+}
+
+static uint32_t begin_writing(size_t page)
+{
+	uint32_t writing = begun[page] + 1;
+
+	set(&begun[page], writing);
+	return writing;
+}
+
+/* A page that this writer alone writes. */
+static size_t any_page_of(unsigned int writer, uint64_t *state)
+{
+	return next(state) % (SPAN_PAGES / WRITERS) * WRITERS + writer;
 }
 
 /* ---- Those that are always there --------------------------------------- */
 
-static void *touch(void *seed)
+struct toucher {
+	unsigned int writer;
+	uint64_t state;
+};
+
+static void *touch(void *argument)
 {
-	uint64_t state = (uintptr_t)seed;
+	struct toucher *toucher = argument;
 
 	while (!stop) {
-		size_t page = next(&state) % SPAN_PAGES;
-		volatile uint64_t *word = (uint64_t *)(span + page * PAGE);
+		check_page(span, next(&toucher->state) % SPAN_PAGES);
+		if (toucher->state >> 60 & 1) {
+			size_t page = any_page_of(toucher->writer, &toucher->state);
+			uint32_t writing = begin_writing(page);
 
-		check(page, *word);
-		if (state >> 60 & 1)
-			*word = word_for(page, state);
+			check_page(span, page);
+			*place_of(span, page) = word_for(page, writing);
+			set(&done[page], writing);
+		}
 		add(&count.touches);
 	}
 	return NULL;
 }
 
 /* The same where the span may be elsewhere by then: that is an error then, not a signal. */
-static void *touch_remotely(void *seed)
+static void *touch_remotely(void *argument)
 {
-	uint64_t state = (uintptr_t)seed, word;
+	struct toucher *toucher = argument;
+	uint64_t word;
 
 	while (!stop) {
-		size_t page = next(&state) % SPAN_PAGES;
+		size_t page = next(&toucher->state) % SPAN_PAGES;
 		struct iovec own = { &word, sizeof(word) }, its = { span + page * PAGE, sizeof(word) };
+		uint32_t least = now(&done[page]);
 
 		if (process_vm_readv(getpid(), &own, 1, &its, 1, 0) != sizeof(word))
 			continue;
-		check(page, word);
+		check(page, least, word);
 		add(&count.touches);
 	}
 	return NULL;
@@ -161,14 +228,18 @@ static bool promoted_at_last(void)
 static void against(const char *what, void *(*toucher)(void *), void (*act)(uint64_t *state))
 {
 	uint64_t state = 0x9e3779b97f4a7c15ULL;
+	struct toucher touchers[TOUCHERS];
 	pthread_t threads[TOUCHERS + 1];
 
 	if (only && strcmp(only, what))
 		return;
 	count = (typeof(count)){ 0 };
 	stop = false;
-	for (uintptr_t i = 0; i < TOUCHERS; i++)
-		pthread_create(&threads[i], NULL, toucher, (void *)(i * 2 + 77));
+	mark_all(span);
+	for (unsigned int i = 0; i < TOUCHERS; i++) {
+		touchers[i] = (struct toucher){ .writer = i, .state = i * 2 + 77 };
+		pthread_create(&threads[i], NULL, toucher, &touchers[i]);
+	}
 	pthread_create(&threads[TOUCHERS], NULL, promote_and_demote, (void *)5);
 	act_for_seconds(act, &state);
 	if (!count.promotions && promoted_at_last())
@@ -176,8 +247,8 @@ static void against(const char *what, void *(*toucher)(void *), void (*act)(uint
 	stop = true;
 	for (unsigned int i = 0; i <= TOUCHERS; i++)
 		pthread_join(threads[i], NULL);
-	check_all(span, 1);
-	tap_equal(count.wrong, 0, "%s: no word is another's", what);
+	check_all(span);
+	tap_equal(count.wrong, 0, "%s: no word is another's, old or lost", what);
 	tap_ok(count.promotions > 0 && count.touches > 0 && count.acts > 0, "%s: everything went on meanwhile", what);
 	tap_note("%lu touches, %lu acts, %lu promotions, %lu demotions; refused as not huge %lu, busy %lu, no chunk %lu, not in place %lu",
 		 count.touches, count.acts, count.promotions, count.demotions, count.refusals[MEGA_PROMOTE_NOT_HUGE],
@@ -214,21 +285,36 @@ static void looks(uint64_t *state)
 	}
 }
 
-/* A child checks what it has, writes its own over some of it, and ends. */
+/* In a child: what it has is what there was when it was forked, and stays so but for what it writes itself. */
+static bool child_is_right(const uint32_t *done_before, size_t first)
+{
+	const size_t own = 4096, step = 61;
+
+	count.wrong = 0;
+	for (size_t page = 0; page < SPAN_PAGES; page += step)
+		check(page, done_before[page], *place_of(span, page));
+	for (size_t page = first; page < SPAN_PAGES; page += own)
+		*place_of(span, page) = word_for(page, CHILDS);
+	for (size_t page = first; page < SPAN_PAGES; page += own)
+		count.wrong += *place_of(span, page) != word_for(page, CHILDS);
+	for (size_t page = 0; page < SPAN_PAGES; page += step)
+		if (page % own != first)
+			check(page, done_before[page], *place_of(span, page));
+	return !count.wrong;
+}
+
 static void forks(uint64_t *state)
 {
-	pid_t child = fork();
+	static uint32_t done_before[SPAN_PAGES];
+	size_t first = next(state) % 512;
+	pid_t child;
 
+	memcpy(done_before, done, sizeof(done_before));
+	child = fork();
 	if (child < 0)
 		tap_bail("fork");
-	if (!child) {
-		count.wrong = 0;
-		check_all(span, 61);
-		for (size_t page = next(state) % 512; page < SPAN_PAGES; page += 4096)
-			*(volatile uint64_t *)(span + page * PAGE) = word_for(page, 1);
-		check_all(span, 67);
-		_exit(count.wrong != 0);
-	}
+	if (!child)
+		_exit(!child_is_right(done_before, first));
 	if (!ended_well(child))
 		add(&count.wrong);
 }
@@ -252,10 +338,13 @@ static void splices(uint64_t *state)
 	static char pages[8 * PAGE];
 	size_t first = next(state) % (SPAN_REGIONS - 2) * 512 + 508;
 	struct iovec vector = { span + first * PAGE, sizeof(pages) };
+	uint32_t least[8];
 	size_t got = 0;
 
 	if (end[0] < 0 && pipe(end))
 		tap_bail("pipe");
+	for (size_t i = 0; i < 8; i++)
+		least[i] = now(&done[first + i]);
 	if (vmsplice(end[1], &vector, 1, 0) != (ssize_t)sizeof(pages))
 		tap_bail("vmsplice");
 	if (next(state) % 4 == 0)
@@ -268,20 +357,22 @@ static void splices(uint64_t *state)
 		got += more;
 	}
 	for (size_t i = 0; i < 8; i++)
-		check(first + i, *(uint64_t *)(pages + i * PAGE));
+		check(first + i, least[i], *(uint64_t *)(pages + i * PAGE));
 }
 
 static void writes_remotely(uint64_t *state)
 {
-	size_t page = next(state) % SPAN_PAGES;
-	uint64_t word = word_for(page, *state);
+	size_t page = any_page_of(TOUCHERS, state);
+	uint32_t writing = begin_writing(page);
+	uint64_t word = word_for(page, writing);
 	struct iovec own = { &word, sizeof(word) }, its = { span + page * PAGE, sizeof(word) };
 
 	if (process_vm_writev(getpid(), &own, 1, &its, 1, 0) != sizeof(word))
 		tap_bail("process_vm_writev");
+	set(&done[page], writing);
 	if (process_vm_readv(getpid(), &own, 1, &its, 1, 0) != sizeof(word))
 		tap_bail("process_vm_readv");
-	check(page, word);
+	check(page, writing, word);
 }
 
 static void pages_out(uint64_t *state)
@@ -366,6 +457,10 @@ int main(int arguments, char **argument)
 	only = arguments > 1 ? argument[1] : NULL;
 	seconds = seconds_of("TRIDENT_RACES_SECONDS", 10);
 	device = device_open();
+	begun = mmap(NULL, 2 * SPAN_PAGES * sizeof(*begun), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (begun == MAP_FAILED)
+		tap_bail("mmap");
+	done = begun + SPAN_PAGES;
 	span = map_spans(1);
 	mark_all(span);
 	promote_surely(device, span);
@@ -375,8 +470,10 @@ int main(int arguments, char **argument)
 	against("pages held by a pipe", touch, splices);
 	against("reads and writes by others", touch, writes_remotely);
 	against("reclaim", touch, pages_out);
+	gives_back_pages = true;
 	against("giving back", touch, gives_back);
 	against("searching for zeroes", touch, searches);
+	gives_back_pages = false;
 	against("locking", touch, locks);
 	against("compaction", touch, compacts);
 	if (two_nodes())

@@ -14,3 +14,11 @@ hzmem_guest() {
 	# The kernel's option has a $ where the module's has an @.
 	HZMEM_GUEST=(--memory 2G --append "memmap=${ranges//@/\$}")
 }
+
+# hzmem_large_guest MIB: the same for a pool of so many MiB, at least 512, in sections of an eighth of it, on one node: above
+# 4 GiB, where a PC has the memory that does not fit below 3 GiB.
+hzmem_large_guest() {
+	local section=$(($1 / 16 * 2))
+	HZMEM_PARAMETERS="memory=$1M@4G section=$((section << 20))"
+	HZMEM_GUEST=(--memory "$((3072 + $1 + 256))M" --append "memmap=$1M\$4G")
+}
