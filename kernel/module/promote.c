@@ -64,6 +64,7 @@ static void promote(struct mega_promote *request, struct mm_struct *mm)
 					  &did);
 	request->in_place = did.in_place;
 	request->moved = did.moved;
+	request->exchanged = mega_giant_exchanged(&did);
 	request->attempts = did.attempts;
 	request->stop = stop_of(request->error, did.attempts);
 	request->frame = request->error ? MEGA_ANY_FRAME : did.pfn;
@@ -86,7 +87,7 @@ bool mega_is_span(u64 start)
 static int check_promote(const struct mega_promote *request)
 {
 	if (request->size != sizeof(*request) || request->reserved ||
-	    request->flags & ~MEGA_PROMOTE_IN_PLACE)
+	    request->exchanged || request->flags & ~MEGA_PROMOTE_IN_PLACE)
 		return -EINVAL;
 	if (!mega_is_span(request->start))
 		return -EINVAL;
