@@ -23,6 +23,7 @@
 #include <linux/module.h>
 #include <linux/random.h>
 #include <linux/slab.h>
+#include <linux/stop_machine.h>
 #include <linux/string.h>
 #include <linux/workqueue.h>
 
@@ -40,8 +41,10 @@ module_param(pairs, ulong, 0444);
 module_param(swapped, ulong, 0444);
 module_param(unsettled, ulong, 0444);
 
-/* One batch at a time: the counts, and the page that contents go through. */
+/* For the counts, and for the page that contents go through. */
 static DEFINE_MUTEX(lock);
+static char room[PAGE_SIZE];
+
 static struct workqueue_struct *queue;
 
 struct late {
@@ -49,35 +52,45 @@ struct late {
 	struct anon_pud_pair pair;
 };
 
-static void swap_huge_pages(unsigned long a, unsigned long b)
+static void swap_huge_pages(const struct anon_pud_pair *pair)
 {
-	void *room = kmalloc(PAGE_SIZE, GFP_NOIO | __GFP_NOFAIL);
 	unsigned int i;
 
 	for (i = 0; i < HPAGE_PMD_NR; i++) {
-		void *left = page_address(pfn_to_page(a + i));
-		void *right = page_address(pfn_to_page(b + i));
+		void *left = page_address(pfn_to_page(pair->source + i));
+		void *right = page_address(pfn_to_page(pair->target + i));
 
 		memcpy(room, left, PAGE_SIZE);
 		memcpy(left, right, PAGE_SIZE);
 		memcpy(right, room, PAGE_SIZE);
-		cond_resched();
 	}
-	kfree(room);
 }
 
 static void exchange_pair(const struct anon_pud_pair *pair)
 {
-	swap_huge_pages(pair->source, pair->target);
+	swap_huge_pages(pair);
 	swapped++;
+	cond_resched();
 }
 
+static int swap_stopped(void *pair)
+{
+	swap_huge_pages(pair);
+	return 0;
+}
+
+/*
+ * A hypervisor does it at one moment, so whoever saves the contents meanwhile is
+ * not to see half of it.
+ */
 static void come_late(struct work_struct *work)
 {
 	struct late *late = container_of(to_delayed_work(work), struct late,
 					 work);
 
-	swap_huge_pages(late->pair.source, late->pair.target);
+	mutex_lock(&lock);
+	stop_machine(swap_stopped, &late->pair, NULL);
+	mutex_unlock(&lock);
 	kfree(late);
 }
 
