@@ -51,4 +51,15 @@ static inline int anon_pud_free_zero(struct mm_struct *mm,
 }
 #endif /* CONFIG_ANON_PUD */
 
+/* A kernel whose series moves memory by exchange counts that. */
+static inline unsigned int
+mega_giant_exchanged(const struct anon_pud_promotion *did)
+{
+#ifdef ANON_PUD_EXCHANGER
+	return did->exchanged;
+#else
+	return 0;
+#endif
+}
+
 #endif /* MEGA_GIANT_H */

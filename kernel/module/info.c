@@ -5,6 +5,7 @@
 #include <linux/pgtable.h>
 #include <linux/string.h>
 #include "compact_counts.h"
+#include "exchange.h"
 #include "mega.h"
 
 static u64 features(void)
@@ -20,6 +21,8 @@ static u64 features(void)
 		features |= MEGA_FEATURE_GIANT;
 	if (mega_free_zero_available())
 		features |= MEGA_FEATURE_FREE_ZERO;
+	if (mega_exchange_available())
+		features |= MEGA_FEATURE_EXCHANGE;
 	return features;
 }
 

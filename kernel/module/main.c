@@ -9,6 +9,7 @@
 #include <linux/pagemap.h>
 #include <linux/uaccess.h>
 #include "compact_counts.h"
+#include "exchange.h"
 #include "heat.h"
 #include "hotplug.h"
 #include "mega.h"
@@ -101,17 +102,23 @@ static int __init mega_init(void)
 
 	mega_counts_init();
 
+	error = mega_exchange_init();
+	if (error)
+		goto undo;
 	error = misc_register(&mega_device);
-	if (error) {
-		mega_counts_exit();
-		mega_hotplug_exit();
-	}
+	if (!error)
+		return 0;
+	mega_exchange_exit();
+undo:
+	mega_counts_exit();
+	mega_hotplug_exit();
 	return error;
 }
 
 static void __exit mega_exit(void)
 {
 	misc_deregister(&mega_device);
+	mega_exchange_exit();
 	mega_counts_exit();
 	mega_hotplug_exit();
 	mega_heat_exit();

@@ -72,6 +72,12 @@
  */
 #define MEGA_FEATURE_FREE_ZERO 0x100ULL
 
+/*
+ * A hypervisor is there that exchanges the memory of 2 MiB pages for PROMOTE, as
+ * far as it can; may come and go. Without this bit all that is moved is copied.
+ */
+#define MEGA_FEATURE_EXCHANGE 0x200ULL
+
 struct mega_info {
 	__u32 size;
 	__u32 version;		/* out: MEGA_INTERFACE_VERSION */
@@ -371,7 +377,11 @@ struct mega_promote {
 	__u32 attempts;		/* out: times that the kernel tried */
 	__s32 error;		/* out: what the kernel said, 0 or -errno */
 	__u64 nanoseconds;	/* out: time taken */
-	__u64 reserved;
+	__u32 exchanged;	/* in: 0; out: of moved, those for which nothing
+				 * was copied: see MEGA_FEATURE_EXCHANGE. Was
+				 * reserved before, so the size is the same.
+				 */
+	__u32 reserved;
 };
 
 /* ---- DEMOTE ------------------------------------------------------------ */

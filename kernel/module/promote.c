@@ -62,6 +62,7 @@ static void promote(struct mega_promote *request, struct mm_struct *mm)
 					  &did);
 	request->in_place = did.in_place;
 	request->moved = did.moved;
+	request->exchanged = mega_giant_exchanged(&did);
 	request->attempts = did.attempts;
 	request->stop = stop_of(request->error, did.attempts);
 	request->frame = request->error ? MEGA_ANY_FRAME : did.pfn;
@@ -85,7 +86,8 @@ static int check_promote(const void *argument)
 {
 	const struct mega_promote *request = argument;
 
-	if (request->reserved || request->flags & ~MEGA_PROMOTE_IN_PLACE)
+	if (request->reserved || request->exchanged ||
+	    request->flags & ~MEGA_PROMOTE_IN_PLACE)
 		return -EINVAL;
 	if (!mega_is_span(request->start))
 		return -EINVAL;

@@ -104,9 +104,9 @@ void promote_note(const struct mega_promote *request)
 		"done", "already", "not eligible", "not huge", "busy", "no chunk", "signal", "would move",
 	};
 
-	tap_note("promotion: %s (error %d), frame 0x%llx, %u in place, %u moved, %u attempts, %llu us",
+	tap_note("promotion: %s (error %d), frame 0x%llx, %u in place, %u moved (%u of them exchanged), %u attempts, %llu us",
 		 request->stop < sizeof(names) / sizeof(*names) ? names[request->stop] : "?", request->error,
-		 request->frame, request->in_place, request->moved, request->attempts,
+		 request->frame, request->in_place, request->moved, request->exchanged, request->attempts,
 		 request->nanoseconds / 1000);
 }
 

@@ -30,7 +30,7 @@ pub(crate) const REMEDY: &str = "boot a kernel with the patches of kernel/linux-
 pub enum Answer {
     /// It is done; these bytes were copied for it.
     Done {
-        /// Bytes of huge pages that were moved.
+        /// Bytes of huge pages that were moved, and not by the hypervisor's exchange.
         copied: u64,
     },
     /// It was so already.
@@ -82,7 +82,8 @@ impl GiantPages {
         }
         match request.stop {
             interface::PROMOTE_DONE => Answer::Done {
-                copied: u64::from(request.moved).saturating_mul(HUGE_PAGE_SIZE),
+                copied: u64::from(request.moved.saturating_sub(request.exchanged))
+                    .saturating_mul(HUGE_PAGE_SIZE),
             },
             interface::PROMOTE_ALREADY => Answer::AlreadySo,
             interface::PROMOTE_NOT_ELIGIBLE => Answer::Refused(Cause::NotEligible),

@@ -14,6 +14,8 @@ pub const FEATURE_COMPACT_COUNTS: u64 = 1 << 3;
 pub const FEATURE_GIANT: u64 = 1 << 7;
 /// `MEGA_FEATURE_FREE_ZERO`
 pub const FEATURE_FREE_ZERO: u64 = 1 << 8;
+/// `MEGA_FEATURE_EXCHANGE`
+pub const FEATURE_EXCHANGE: u64 = 1 << 9;
 
 /// `struct mega_info`
 #[repr(C)]

@@ -39,13 +39,14 @@ pub struct Promote {
     pub attempts: u32,
     pub error: i32,
     pub nanoseconds: u64,
-    pub reserved: u64,
+    pub exchanged: u32,
+    pub reserved: u32,
 }
 
 sized_default! {
     Promote {
         flags: 0, pidfd: -1, stop: 0, start: 0, frame: ANY_FRAME, in_place: 0, moved: 0, attempts: 0,
-        error: 0, nanoseconds: 0, reserved: 0
+        error: 0, nanoseconds: 0, exchanged: 0, reserved: 0
     }
 }
 

@@ -120,6 +120,7 @@ fn expectations() -> Vec<(String, u64)> {
         attempts,
         error,
         nanoseconds,
+        exchanged,
         reserved
     );
     structure!(
@@ -160,6 +161,7 @@ fn expectations() -> Vec<(String, u64)> {
         FEATURE_COMPACT_COUNTS,
         FEATURE_GIANT,
         FEATURE_FREE_ZERO,
+        FEATURE_EXCHANGE,
         TASK_CLEAR,
         REGION_WHOLE,
         REGION_HUGETLB,
