@@ -24,16 +24,6 @@ pub enum BuildError {
         /// The most similar name there is, if one is similar.
         nearest: Option<&'static str>,
     },
-    /// The policy had a parameter of this name once.
-    #[error("policy '{policy}' has no parameter '{name}' any more: {instead}")]
-    RemovedParameter {
-        /// The policy.
-        policy: &'static str,
-        /// What was asked for.
-        name: &'static str,
-        /// What replaced it.
-        instead: &'static str,
-    },
     /// The value is not one the parameter takes.
     #[error(
         "parameter '{}' of policy '{policy}' takes {} from {} to {}, not {value}",

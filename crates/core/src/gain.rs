@@ -5,13 +5,11 @@
 pub struct Gain {
     /// CPU time saved, in seconds a second, 0 or more: the most that a measurement does not rule out.
     pub saved: f64,
-    /// The same if giant pages mapped all that huge pages map now. `None` where nobody can tell.
-    pub saved_by_giant: Option<f64>,
     /// CPUs that the process uses. While it stands still it loses so many seconds a second.
     pub cpus: f64,
 }
 
-/// What a promotion costs, in seconds.
+/// What the promotion of one region costs, in seconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Price {
     /// How long its process stands still.
@@ -31,16 +29,10 @@ impl Default for Price {
 }
 
 impl Price {
-    /// The same of a giant page: by copy 600 ms in Trident's guest (section 6).
-    pub const GIANT: Price = Price {
-        standstill: 0.6,
-        cpu: 0.6,
-    };
-
-    /// Seconds of CPU time for a promotion of a process that uses so many CPUs.
+    /// Seconds of CPU time for the promotion of a region of a process with that gain.
     #[must_use]
-    pub fn cpu_seconds(&self, cpus: f64) -> f64 {
-        self.standstill * cpus + self.cpu
+    pub fn cpu_seconds(&self, gain: &Gain) -> f64 {
+        self.standstill * gain.cpus + self.cpu
     }
 }
 
@@ -53,8 +45,6 @@ pub struct Circumstances {
     pub measures: bool,
     /// What a promotion to a huge page costs at present.
     pub price: Price,
-    /// What a promotion to a giant page does.
-    pub giant_price: Price,
 }
 
 impl Default for Circumstances {
@@ -63,7 +53,6 @@ impl Default for Circumstances {
             counts: true,
             measures: false,
             price: Price::default(),
-            giant_price: Price::GIANT,
         }
     }
 }

@@ -44,25 +44,6 @@ impl ParameterInfo {
     }
 }
 
-/// A parameter that a policy once had.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Removed {
-    /// The name it was set by.
-    pub(crate) name: &'static str,
-    /// What replaced it, in words.
-    pub(crate) instead: &'static str,
-}
-
-impl Removed {
-    /// A threshold of which a comparison of gain and price took the place.
-    pub(crate) const fn by_price(name: &'static str) -> Self {
-        Removed {
-            name,
-            instead: "the policy compares gain and price now, within 'payback_horizon', 'bloat_allowed' and 'keep_free'",
-        }
-    }
-}
-
 /// Checked values: every name known, every value in its range.
 #[derive(Clone, Copy)]
 pub(crate) struct Values<'a>(pub(crate) &'a Parameters);

@@ -13,7 +13,6 @@ use mega_core::{
     Region, RegionObservation, RegionRef, Span,
 };
 
-use mega_core::worth::typical::typical;
 use mega_core::worth::{Calibration, predict};
 
 use crate::act::perform;
@@ -82,7 +81,7 @@ pub struct LinuxMachine {
     contiguity: u64,
     /// What touches cost on this machine, where that is known. Read when a policy first asks: most machines only look or
     /// act.
-    calibration: OnceCell<Calibration>,
+    calibration: OnceCell<Option<Calibration>>,
 }
 
 impl LinuxMachine {
@@ -109,13 +108,13 @@ impl LinuxMachine {
         }
     }
 
-    /// What touches cost here; as they typically do where nobody has measured it.
-    fn calibration(&self) -> &Calibration {
+    fn calibration(&self) -> Option<&Calibration> {
         let load = || match calibrate::load(self.host.kernel().as_ref()) {
-            Ok(Stored::Valid(calibration)) => *calibration,
-            Ok(Stored::Not(_)) | Err(_) => typical(),
+            Ok(Stored::Valid(calibration)) => Some(*calibration),
+            // Promotions go on without.
+            Ok(Stored::Not(_)) | Err(_) => None,
         };
-        self.calibration.get_or_init(load)
+        self.calibration.get_or_init(load).as_ref()
     }
 
     /// The host it is on.
@@ -449,7 +448,7 @@ impl Machine for LinuxMachine {
     }
 
     fn measures(&self) -> bool {
-        !self.host.is_dry_run()
+        !self.host.is_dry_run() && self.calibration().is_some()
     }
 
     fn gain(&mut self, process: ProcessId) -> Option<Gain> {
@@ -458,12 +457,10 @@ impl Machine for LinuxMachine {
             ..GAIN_EFFORT
         };
         let touches = self.measure_touches(process, effort).ok()?;
-        let worth = predict(&touches, self.calibration());
-        let by_giant = worth.saved_by_giant_share;
+        let worth = predict(&touches, self.calibration()?);
         // The meter may miss touches: only what surely is not paid back is left alone.
         Some(Gain {
             saved: worth.saved_share.high * worth.cpu_share,
-            saved_by_giant: by_giant.map(|share| share.value * worth.cpu_share),
             cpus: worth.cpu_share,
         })
     }

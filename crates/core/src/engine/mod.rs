@@ -226,8 +226,7 @@ impl Engine {
         self.policy.expect(Circumstances {
             counts,
             measures: machine.measures(),
-            price: self.price(ActionKind::Promote, Price::default()),
-            giant_price: self.price(ActionKind::PromoteGiant, Price::GIANT),
+            price: self.price(),
         });
         self.tallies.begin_step(&observation);
 
@@ -285,8 +284,10 @@ impl Engine {
         }
     }
 
-    /// What a promotion of a kind costs at present: as thought, until one was measured.
-    fn price(&self, kind: ActionKind, unmeasured: Price) -> Price {
+    /// What the promotion of a region costs at present.
+    fn price(&self) -> Price {
+        let unmeasured = Price::default();
+        let kind = ActionKind::Promote;
         let cpu = self.costs.action(kind).unwrap_or(unmeasured.cpu);
         Price {
             standstill: self.costs.standstill(kind).unwrap_or(unmeasured.standstill),

@@ -1,7 +1,5 @@
 //! What a policy would do after a single look.
 
-use std::time::Duration;
-
 use serde::Serialize;
 
 use crate::action::ActionKind;
@@ -10,9 +8,6 @@ use crate::observation::Observation;
 use crate::page::BASE_PAGE_SIZE;
 use crate::per_kind::{self, PerKind};
 use crate::promotion::Policy;
-
-/// What has stayed as it was for so long is expected to stay so.
-const LONG: Duration = Duration::from_secs(86_400);
 
 /// What a policy would do.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -34,7 +29,6 @@ pub struct Would {
 pub fn would(mut policy: Box<dyn Policy>, observation: &Observation) -> Would {
     let mut observation = observation.clone();
     observation.normalise();
-    observation.interval = observation.interval.max(LONG);
     let mut actions = Vec::new();
     for _ in 0..policy.settling_intervals().max(1) {
         actions = policy.decide(&observation, &FailureMemory::default());

@@ -12,7 +12,6 @@ pub(super) const INFO: PolicyInfo = PolicyInfo {
     summary: "never promotes and never demotes; what is measured against",
     source: "base pages only, as with THP off",
     parameters: &[],
-    removed: &[],
     for_giant_pages: false,
     sequential_chunks: false,
     ordered: &[],

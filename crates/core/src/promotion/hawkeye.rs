@@ -55,7 +55,6 @@ pub(super) const INFO: PolicyInfo = PolicyInfo {
     summary: "promotes in order of access coverage; demotes zero-filled huge pages while memory is short",
     source: "HawkEye (ASPLOS '19)",
     parameters: &[HIGH_WATERMARK, LOW_WATERMARK, MIN_COVERAGE, MIN_ZERO_FILLED],
-    removed: &[],
     for_giant_pages: false,
     sequential_chunks: false,
     ordered: &[(&LOW_WATERMARK, &HIGH_WATERMARK)],

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::Policy;
-use crate::parameters::{ParameterInfo, Removed, Values};
+use crate::parameters::{ParameterInfo, Values};
 
 /// What there is to know about a policy before it is built.
 #[derive(Clone, Copy, Debug, Serialize)]
@@ -16,9 +16,6 @@ pub struct PolicyInfo {
     pub source: &'static str,
     /// What it can be adjusted by.
     pub parameters: &'static [ParameterInfo],
-    /// What it could be adjusted by once.
-    #[serde(skip)]
-    pub(super) removed: &'static [Removed],
     /// Whether it is a policy of its own only where the machine has giant pages.
     #[serde(skip)]
     pub for_giant_pages: bool,

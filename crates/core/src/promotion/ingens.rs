@@ -34,7 +34,6 @@ pub(super) const INFO: PolicyInfo = PolicyInfo {
     summary: "promotes what is at least 90 % mapped; processes that have few huge pages, and use them, come first",
     source: "Ingens (OSDI '16)",
     parameters: &[PROMOTE_MAPPED, IDLE_PENALTY],
-    removed: &[],
     for_giant_pages: false,
     sequential_chunks: false,
     ordered: &[],

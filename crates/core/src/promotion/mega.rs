@@ -78,7 +78,6 @@ pub(super) const INFO: PolicyInfo = PolicyInfo {
         DEMOTE_UTILIZATION,
         SCANS,
     ],
-    removed: &[],
     for_giant_pages: false,
     sequential_chunks: false,
     ordered: &[

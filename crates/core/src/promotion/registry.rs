@@ -38,17 +38,6 @@ pub fn build(name: &str, parameters: &Parameters) -> Result<Box<dyn Policy>, Bui
             nearest: nearest(name, names),
         });
     };
-    if let Some(removed) = info
-        .removed
-        .iter()
-        .find(|removed| parameters.contains_key(removed.name))
-    {
-        return Err(BuildError::RemovedParameter {
-            policy: info.name,
-            name: removed.name,
-            instead: removed.instead,
-        });
-    }
     check_parameters(info.name, info.parameters, parameters)?;
     let values = Values(parameters);
     for (low, high) in info.ordered {
@@ -108,20 +97,6 @@ mod tests {
             error("mega", &[("promote_maped", 0.5)]),
             "policy 'mega' has no parameter 'promote_maped'; did you mean 'promote_mapped'?"
         );
-    }
-
-    #[test]
-    fn a_removed_parameter_says_what_replaced_it() {
-        assert_eq!(
-            error("adaptive", &[("bloat_budget", 0.5)]),
-            "policy 'adaptive' has no parameter 'bloat_budget' any more: it is called 'bloat_allowed' now"
-        );
-        for removed in adaptive::INFO.removed {
-            let said = error("adaptive", &[(removed.name, 0.5)]);
-            let parameters = adaptive::INFO.parameters;
-            assert!(parameters.iter().any(|known| said.contains(known.name)));
-            assert!(parameters.iter().all(|known| known.name != removed.name));
-        }
     }
 
     #[test]

@@ -47,7 +47,6 @@ pub(super) const INFO: PolicyInfo = PolicyInfo {
     summary: "promotes to the largest page that the addresses allow: 1 GiB where the kernel has such pages, else 2 MiB; never demotes",
     source: "Trident (MICRO '21), section 5.1.3",
     parameters: PARAMETERS,
-    removed: &[],
     for_giant_pages: true,
     sequential_chunks: false,
     ordered: &[],

@@ -22,7 +22,6 @@ pub(super) const INFO: PolicyInfo = PolicyInfo {
     summary: "an ablation of trident: 1 GiB where the addresses allow and a chunk is found, else base pages",
     source: "Trident (MICRO '21), section 7, figure 11: Trident-1Gonly",
     parameters: &[GIANT_MAPPED, HIGH_WATERMARK],
-    removed: &[],
     for_giant_pages: true,
     sequential_chunks: false,
     ordered: &[],

@@ -11,7 +11,6 @@ pub(super) const INFO: PolicyInfo = PolicyInfo {
     summary: "an ablation of trident: for 1 GiB pages the kernel empties one chunk after the other, whatever is in it",
     source: "Trident (MICRO '21), section 7, figure 11: Trident-NC",
     parameters: PARAMETERS,
-    removed: &[],
     for_giant_pages: true,
     sequential_chunks: true,
     ordered: &[],

@@ -8,7 +8,6 @@ pub mod prediction;
 mod rounds;
 pub mod sampling;
 pub mod touches;
-pub mod typical;
 
 pub use calibration::{Calibration, Point, Touching, Validity};
 pub use estimate::Estimate;

@@ -135,7 +135,7 @@ fn a_slow_machine_stops_early_and_keeps_the_cpu_share() {
     };
     let start = machine.now();
     let mut engine = engine(
-        "ingens",
+        "adaptive",
         Budgets {
             cpu_share: 0.1,
             ..Budgets::default()
@@ -167,15 +167,15 @@ fn run_for(engine: &mut Engine, machine: &mut TinyMachine, time: Duration) -> us
 fn a_new_program_is_promoted_within_seconds_and_then_looked_at_seldom() {
     let mut machine = TinyMachine::new(in_use(1, 2000));
     let mut engine = Engine::new(policy("adaptive", &[]), Budgets::default(), Interval::Auto);
-    // 2000 promotions of a millisecond, and as much time for the program in between, once that is paid back.
-    run_for(&mut engine, &mut machine, Duration::from_secs(16));
+    // 2000 promotions of a millisecond, and as much time for the program in between.
+    run_for(&mut engine, &mut machine, Duration::from_secs(6));
     assert_eq!(machine.huge_pages(1), 2000);
     run_for(&mut engine, &mut machine, Duration::from_secs(60));
     let looks = run_for(&mut engine, &mut machine, Duration::from_secs(300));
     assert!(looks <= 31, "{looks}");
     // What comes anew is seen to at once, and what was promoted is not lost over it.
     machine.regions.extend(in_use(2, 1000));
-    run_for(&mut engine, &mut machine, Duration::from_secs(25));
+    run_for(&mut engine, &mut machine, Duration::from_secs(15));
     assert_eq!((machine.huge_pages(1), machine.huge_pages(2)), (2000, 1000));
 }
 
@@ -218,7 +218,7 @@ fn a_step_ends_in_time_and_the_next_goes_on_at_once() {
     let mut machine = TinyMachine::new(in_use(1, 2000));
     let mut engine = Engine::new(policy("adaptive", &[]), Budgets::default(), Interval::Auto);
     let mut longest = Duration::ZERO;
-    for _ in 0..60 {
+    for _ in 0..20 {
         let before = machine.clock;
         let report = engine.step(&mut machine).unwrap();
         longest = longest.max(machine.clock - before);
@@ -476,7 +476,7 @@ fn what_may_not_be_changed_is_left_alone_as_a_process() {
     let mut engine = engine("adaptive", Budgets::default());
     run(&mut engine, &mut machine, 60);
     let failed = engine.totals().failures[ActionKind::Promote][&Cause::NotPermitted];
-    assert!(failed <= 12, "one batch, and one now and then: {failed}");
+    assert!(failed <= 8, "one batch: {failed}");
     assert_eq!(machine.huge_pages(2), 5);
 }
 

@@ -43,7 +43,6 @@ fn first_promotion(
 fn a_program_that_gains_nothing_is_left_alone_and_measured_ever_more_seldom() {
     let nothing = Gain {
         saved: 0.0,
-        saved_by_giant: None,
         cpus: 1.0,
     };
     let mut machine = machine(Some(nothing));
@@ -65,7 +64,6 @@ fn a_program_whose_gain_nobody_can_tell_is_promoted_as_before() {
 fn the_horizon_bounds_what_is_waited_for() {
     let little = Gain {
         saved: 0.01,
-        saved_by_giant: None,
         cpus: 1.0,
     };
     // 0.9 ms for each of 200 regions, at 10 ms a second, take 18 s to be paid back.
@@ -83,7 +81,7 @@ proptest! {
     /// is promoted.
     #[test]
     fn a_program_lives_to_be_paid_back(saved in 0.0..1.0_f64, cpus in 0.1..4.0_f64, idle in 0.0..2.0_f64) {
-        let mut machine = machine(Some(Gain { saved, saved_by_giant: None, cpus }));
+        let mut machine = machine(Some(Gain { saved, cpus }));
         machine.idle_cpus = Some(idle);
         let seconds = 200;
         let moment = first_promotion(&mut machine, &[], seconds);

@@ -10,13 +10,9 @@ use crate::observation::{
 use crate::page::{BASE_PAGE_SIZE, PageSize, Span};
 use crate::promotion::tracked::Tracked;
 
-use super::comparison::Demotion;
-use super::lives::Lives;
-use super::pressure::{Pressure, STOPS_AT};
-use super::promote::Known;
+use super::pressure::Pressure;
 use super::settings::Settings;
 use super::state::State;
-use super::supply::memory_scarcity;
 
 /// Huge pages whose zero-filled base pages are worth counting, those idle longest first.
 pub(super) fn worth_inspecting(
@@ -45,6 +41,7 @@ pub(super) fn worth_inspecting(
 /// nothing by if there are none. Then they are demoted, so that what is in them can be looked into and demoted by
 /// itself: while it is in a giant page, looking into one huge page would mark them all accessed.
 pub(super) fn of_giant_pages(
+    settings: &Settings,
     states: &Tracked<State>,
     pressure: &Pressure,
     observation: &Observation,
@@ -53,7 +50,8 @@ pub(super) fn of_giant_pages(
     for process in short_processes(pressure, observation) {
         for (region, state) in states.join(process) {
             let is_first = Span::of(region.region).first_region() == region.region;
-            if region.page_size == PageSize::Giant && is_first && state.is_cold() {
+            let is_cold = u16::from(state.idle()) >= settings.cold_intervals;
+            if region.page_size == PageSize::Giant && is_first && is_cold {
                 let is_to_search = observation.free_zero && !state.was_searched();
                 actions.push(Action {
                     kind: if is_to_search {
@@ -72,39 +70,24 @@ pub(super) fn of_giant_pages(
     actions
 }
 
-/// Huge pages to demote: of those of which it pays, those that give back most first, as many as end the shortage.
+/// Huge pages to demote, those that give back most first, as many as end the shortage.
 pub(super) fn demotions(
     settings: &Settings,
-    known: &Known<'_>,
-    lives: &mut Lives,
+    states: &Tracked<State>,
     pressure: &Pressure,
     observation: &Observation,
     failures: &FailureMemory,
 ) -> Vec<Action> {
     let mut shortage = Shortage::new(settings, pressure, &observation.memory);
     let mut bloated = Vec::new();
-    for (process, sums) in observation.processes.iter().zip(known.sums) {
-        if !pressure.is_on(process.process) {
-            continue;
-        }
+    for process in short_processes(pressure, observation) {
         let own = process
             .cgroup
             .filter(|_| pressure.is_own(process.process))
             .map(|cgroup| shortage.open(settings, cgroup));
-        // What a huge page in use gains is thought where it was not measured before it became huge: nobody waits for that.
-        let gain = lives.gain_as_known(process.process, sums, settings.tlb_entries);
-        let memory_scarcity = memory_scarcity(settings.keep_free, &observation.memory, process);
-        let copy = known.circumstances.price.cpu_seconds(gain.cpus);
-        for (region, state) in known.states.join(process) {
+        for (region, state) in states.join(process) {
             let zero_filled = state.zero_filled().unwrap_or(0);
-            let demotion = Demotion {
-                zero_filled,
-                memory_scarcity,
-                saved_a_page: if state.is_cold() { 0.0 } else { gain.base },
-                life: settings.life(state.lived()),
-                copy,
-            };
-            if region.page_size == PageSize::Huge && demotion.pays() {
+            if region.page_size == PageSize::Huge && zero_filled >= bar(settings, state) {
                 let target = RegionRef {
                     process: process.process,
                     region: region.region,
@@ -178,6 +161,16 @@ impl Shortage {
     }
 }
 
+/// The zero-filled base pages from which a huge page is demoted. One in use must be nearly all zeros:
+/// then hardly a translation is lost.
+fn bar(settings: &Settings, state: &State) -> u16 {
+    if u16::from(state.idle()) >= settings.cold_intervals {
+        settings.min_zero_filled
+    } else {
+        settings.hot_zero_filled
+    }
+}
+
 /// Bytes that must become available to end the shortage.
 #[allow(
     clippy::cast_precision_loss,
@@ -185,6 +178,6 @@ impl Shortage {
     clippy::cast_sign_loss
 )]
 fn bytes_wanted(settings: &Settings, total: u64, available: u64) -> u64 {
-    let enough = (total as f64 * settings.keep_free * STOPS_AT).ceil() as u64;
+    let enough = (total as f64 * settings.pressure_stop).ceil() as u64;
     enough.saturating_sub(available)
 }

@@ -7,19 +7,16 @@ use crate::observation::{Observation, ProcessObservation, RegionObservation, Reg
 use crate::page::{GIANT_PAGE_SIZE, REGIONS_PER_SPAN};
 use crate::process::ProcessId;
 use crate::promotion::spans;
+use crate::promotion::tracked::Tracked;
 
-use super::comparison::Promotion;
-use super::lives::{Lives, PageGain};
-use super::promote::Known;
 use super::settings::Settings;
-use super::state::{COLD, State};
+use super::state::State;
 
 /// Spans to promote, those with the most huge pages in use first. Only of processes whose working set does
 /// not fit the TLB as it is, and that `may_grow`.
 pub(super) fn promotions(
     settings: &Settings,
-    known: &Known<'_>,
-    lives: &mut Lives,
+    states: &Tracked<State>,
     observation: &Observation,
     may_grow: impl Fn(ProcessId) -> bool,
 ) -> Vec<Action> {
@@ -27,23 +24,13 @@ pub(super) fn promotions(
         return Vec::new();
     }
     let mut candidates: Vec<(Reverse<usize>, RegionRef)> = Vec::new();
-    for (process, sums) in observation.processes.iter().zip(known.sums) {
-        if !may_grow(process.process) || sums.translations <= settings.tlb_entries {
-            continue;
+    let growing = |process: &&ProcessObservation| may_grow(process.process);
+    for process in observation.processes.iter().filter(growing) {
+        let known: Vec<_> = states.join(process).collect();
+        let translations: f64 = known.iter().map(|(_, state)| state.translations()).sum();
+        if translations > settings.tlb_entries {
+            candidates.extend(candidates_of(settings, process, &known));
         }
-        let settled = settled_spans(known, process);
-        if settled.is_empty() {
-            continue;
-        }
-        let measures = known.circumstances.measures;
-        let Some(gain) = lives.gain(process.process, sums, settings.tlb_entries, measures) else {
-            continue;
-        };
-        let copy = known.circumstances.giant_price.cpu_seconds(gain.cpus);
-        let paid = settled
-            .into_iter()
-            .filter(|span| span.promotion(settings, &gain, copy).pays(0.0));
-        candidates.extend(paid.map(|span| (Reverse(span.in_use), span.target)));
     }
     candidates.sort_unstable();
     let promote = |(_, target)| Action {
@@ -53,54 +40,46 @@ pub(super) fn promotions(
     candidates.into_iter().map(promote).collect()
 }
 
-/// A span that huge pages have mapped for so long that it is known of each whether it is cold.
-struct Settled {
-    target: RegionRef,
-    /// Huge pages in use.
-    in_use: usize,
-    /// Seconds that all of it has lived.
-    lived: f64,
-}
-
-impl Settled {
-    /// A giant page adds no memory, and the kernel looks for its chunk by itself.
-    #[allow(clippy::cast_precision_loss)]
-    fn promotion(&self, settings: &Settings, gain: &PageGain, copy: f64) -> Promotion {
-        Promotion {
-            saved: self.in_use as f64 * gain.huge,
-            life: settings.life(self.lived),
-            copy,
-            bloat: 0,
-            memory_scarcity: 0.0,
-        }
-    }
-}
-
-fn settled_spans(known: &Known<'_>, process: &ProcessObservation) -> Vec<Settled> {
-    let regions: Vec<(&RegionObservation, &State)> = known.states.join(process).collect();
-    regions
+/// The spans of a process that a giant page would pay for, with how many of their huge pages are in use.
+fn candidates_of(
+    settings: &Settings,
+    process: &ProcessObservation,
+    known: &[(&RegionObservation, &State)],
+) -> Vec<(Reverse<usize>, RegionRef)> {
+    known
         .chunk_by(|(left, _), (right, _)| spans::span_of(left) == spans::span_of(right))
         .filter_map(|regions| {
             let (first, state) = regions.first()?;
-            let is_settled = regions.len() == REGIONS_PER_SPAN
-                && state.may_become_giant(COLD.into())
+            let in_use = regions
+                .iter()
+                .filter(|(_, state)| u16::from(state.idle()) < settings.cold_intervals)
+                .count();
+            // Only by then it is known of each whether it is cold.
+            let settled = regions.len() == REGIONS_PER_SPAN
+                && state.may_become_giant(settings.cold_intervals)
                 && regions
                     .iter()
-                    .all(|(_, state)| state.is_settled_huge(COLD.into()));
-            let lived = regions.iter().map(|(_, state)| state.lived());
-            is_settled.then(|| Settled {
-                target: spans::target(process.process, spans::span_of(first)),
-                in_use: regions.iter().filter(|(_, state)| !state.is_cold()).count(),
-                lived: lived.fold(f64::INFINITY, f64::min),
-            })
+                    .all(|(_, state)| state.is_settled_huge(settings.cold_intervals));
+            let target = spans::target(process.process, spans::span_of(first));
+            (settled && in_use >= least_in_use(settings)).then_some((Reverse(in_use), target))
         })
         .collect()
+}
+
+/// Huge pages of a span that have to be in use.
+#[allow(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss
+)]
+fn least_in_use(settings: &Settings) -> usize {
+    (settings.giant_in_use * REGIONS_PER_SPAN as f64).ceil() as usize
 }
 
 /// Whether memory stays available while a span is copied, which takes 1 GiB more meanwhile.
 #[allow(clippy::cast_precision_loss)]
 fn has_room(settings: &Settings, observation: &Observation) -> bool {
     let memory = &observation.memory;
-    let spare = memory.available as f64 - memory.total as f64 * settings.keep_free;
+    let spare = memory.available as f64 - memory.total as f64 * settings.pressure_start;
     memory.total == 0 || spare >= GIANT_PAGE_SIZE as f64
 }

@@ -1,40 +1,44 @@
-//! `adaptive`: promotes and demotes where that saves more CPU time than it costs.
+//! `adaptive`: promotes where that saves translations, at the price that memory has now.
 //!
-//! All that it does it decides by one comparison (`comparison`), of CPU time with CPU time:
+//! A promotion is worth the translations that it takes out of the TLB's working set: the base pages in use in a region,
+//! less the one huge page that replaces them. If a process's whole working set fits the TLB, `adaptive` leaves the
+//! process alone. A promotion costs a copy, a free block, and the base pages that it adds:
 //!
-//! - A promotion gains what its pages in use save a second, for as long as the region is expected to live. What has lived for
-//!   a time is expected to live for about as long again, but it counts no longer than the payback horizon. What a page
-//!   saves is measured (`lives`): how often the process touches pages, and what touches cost on this machine. If the process's whole
-//!   working set fits the TLB, it gains nothing.
-//! - It costs the copy and the time that the process stands still, as the engine has learnt them; the block, by how scarce
-//!   free blocks are (`supply`); and the base pages that it adds, by how scarce memory is, of the machine or of the process's cgroup.
-//! - A demotion gains the zero-filled base pages that it gives back, by the same price of memory, and costs the
-//!   translations of the pages in use, and the copy should the region become huge again (`demote`).
-//! - A giant page saves what huge pages in use cost beyond the TLB, adds no memory, and costs the copy of a span (`giant`).
+//! - A region that is (nearly) all mapped adds none. Its bar is low while free blocks are plentiful, and rises as they
+//!   become scarce (`promote`).
+//! - `adaptive` promotes a less mapped region only if most of it is in use, and if the pages it adds are a small part
+//!   of what its process has resident.
+//! - A region must survive a whole interval before its promotion. It must survive longer if its process keeps freeing
+//!   memory, or if it was promoted and demoted before.
 //!
-//! Two bounds hold whatever the comparison says. What promotions add to a process stays within the bloat that is allowed,
-//! and the memory to keep free is kept: below it nothing is promoted, and only then anything is demoted (`pressure`).
-//! `adaptive` does not promote a region that is partly swapped out.
+//! Promotions must be paid back. If the machine can measure what a process would gain, `adaptive` compares: the CPU time that
+//! huge pages save it in the time that it is expected to live, which is about as long as it has lived, against the CPU
+//! time that it and the manager lose by the promotions (`payback`).
 //!
-//! Some things must be known before there is something to compare. A region must survive a whole interval, in which it is seen
-//! what of it is in use. It must survive longer if its process keeps freeing memory, or if it was promoted and
-//! demoted before. A huge page is cold if it was not accessed in three intervals. Of a cold giant page `adaptive` first
-//! gives back the huge pages that hold only zeros, if the machine can; it demotes the giant page if there are none,
-//! which costs almost nothing.
+//! If the machine has giant pages, `adaptive` promotes a span after huge pages have mapped all of it for a while and
+//! enough of them are in use. That saves up to 511 more translations and adds no memory, but may copy all of the span
+//! (`giant`). The more often the kernel broke the page up again, the longer the span waits.
+//!
+//! Memory is short if the machine has little available, or the memory cgroup of a process has (`pressure`). A container
+//! at its limit gets its bloat back and does not grow by promotions, whatever the machine has. `adaptive` does not
+//! promote a region that is partly swapped out.
+//!
+//! `adaptive` demotes a huge page only while memory is short, and only if a count showed that enough of its base pages
+//! are zero-filled: a demotion gives those back (`demote`). From a cold giant page it first gives back the huge pages
+//! that hold only zeros, if the machine can. It demotes the giant page only if there are none, which costs almost
+//! nothing. Without a shortage, cold pages stay.
 //!
 //! The first touch of a page is not use: pages mapped since the last observation do not count as accessed. If accesses
 //! are unknown (the `mapped` tracker), every mapped page counts as used, and a region must survive two intervals;
 //! `adaptive` then cannot tell which huge pages are cold.
 
-mod comparison;
 mod demote;
 mod giant;
-mod lives;
+mod payback;
 mod pressure;
 mod promote;
 mod settings;
 mod state;
-mod sums;
 mod supply;
 
 use std::collections::BTreeMap;
@@ -49,13 +53,11 @@ use crate::process::ProcessId;
 use super::Policy;
 use super::tracked::Tracked;
 
-use lives::Lives;
+use payback::Paybacks;
 use pressure::Pressure;
-use promote::Known;
 pub(super) use settings::INFO;
 use settings::Settings;
-use state::{COLD, State};
-use sums::Sums;
+use state::State;
 
 /// What the last interval weighs in the mean churn when more was freed in it than before.
 const CHURN_RISES: f32 = 0.5;
@@ -71,9 +73,7 @@ struct Adaptive {
     churn: BTreeMap<ProcessId, f32>,
     pressure: Pressure,
     circumstances: Circumstances,
-    lives: Lives,
-    /// Each process of the last observation, added up.
-    sums: Vec<Sums>,
+    paybacks: Paybacks,
     /// Free blocks that each process lacked at the last decision.
     blocks_short: Vec<(ProcessId, u64)>,
 }
@@ -86,8 +86,7 @@ impl Adaptive {
             churn: BTreeMap::new(),
             pressure: Pressure::default(),
             circumstances: Circumstances::default(),
-            lives: Lives::default(),
-            sums: Vec::new(),
+            paybacks: Paybacks::default(),
             blocks_short: Vec::new(),
         }
     }
@@ -95,6 +94,7 @@ impl Adaptive {
     /// Brings what is remembered up to the observation, in one pass over the regions.
     fn update(&mut self, observation: &Observation) {
         self.pressure.update(&self.settings, observation);
+        self.paybacks.update(observation);
         let remembered: Vec<usize> = observation
             .processes
             .iter()
@@ -102,25 +102,15 @@ impl Adaptive {
             .collect();
         let mut kept: Vec<(ProcessId, usize)> = Vec::with_capacity(remembered.len());
         let counts = self.circumstances.counts;
-        let seconds = observation.interval.as_secs_f32();
-        let mut sums: Vec<(ProcessId, Sums)> = Vec::with_capacity(remembered.len());
         self.states.merge(observation, |process, region, before| {
             if kept.last().is_none_or(|(id, _)| *id != process.process) {
                 kept.push((process.process, 0));
-                sums.push((process.process, Sums::default()));
             }
             if let (Some(state), Some((_, kept))) = (before, kept.last_mut()) {
                 *kept += usize::from(state.survives_as(region));
             }
-            let known = process.accesses_known;
-            let state = State::next(before, region, seconds, known, counts);
-            if let Some((_, sums)) = sums.last_mut() {
-                sums.add(region, &state);
-            }
-            Some(state)
+            Some(State::next(before, region, process.accesses_known, counts))
         });
-        self.sums = of_each(observation, sums);
-        self.lives.update(observation, &self.sums);
         let kept: BTreeMap<ProcessId, usize> = kept.into_iter().collect();
         let processes = observation.processes.iter().zip(remembered);
         self.churn = processes
@@ -136,17 +126,6 @@ impl Adaptive {
     fn churn_of(&self, process: ProcessId) -> f32 {
         self.churn.get(&process).copied().unwrap_or(0.0)
     }
-}
-
-/// The sums of each process of the observation: nothing for those without a region.
-fn of_each(observation: &Observation, sums: Vec<(ProcessId, Sums)>) -> Vec<Sums> {
-    let mut sums = sums.into_iter().peekable();
-    let of = |id| {
-        sums.next_if(|(process, _)| *process == id)
-            .map_or_else(Sums::default, |(_, sums)| sums)
-    };
-    let processes = observation.processes.iter();
-    processes.map(|process| process.process).map(of).collect()
 }
 
 /// The part of a process's remembered regions that it has freed since.
@@ -181,20 +160,14 @@ impl Policy for Adaptive {
 
     fn decide(&mut self, observation: &Observation, failures: &FailureMemory) -> Vec<Action> {
         self.update(observation);
-        let (settings, pressure, lives) = (&self.settings, &self.pressure, &mut self.lives);
-        let known = Known {
-            states: &self.states,
-            sums: &self.sums,
-            circumstances: &self.circumstances,
-        };
+        let (settings, states, pressure) = (&self.settings, &self.states, &self.pressure);
         let may_grow = |process| !pressure.is_on(process);
         let mut actions = Vec::new();
         if pressure.is_anywhere() {
-            actions = demote::of_giant_pages(known.states, pressure, observation);
+            actions = demote::of_giant_pages(settings, states, pressure, observation);
             actions.extend(demote::demotions(
                 settings,
-                &known,
-                lives,
+                states,
                 pressure,
                 observation,
                 failures,
@@ -202,11 +175,15 @@ impl Policy for Adaptive {
         }
         self.blocks_short = Vec::new();
         if !pressure.is_on_machine() {
-            let giant = giant::promotions(settings, &known, lives, observation, may_grow);
-            actions.extend(giant);
+            actions.extend(giant::promotions(settings, states, observation, may_grow));
             let churn = |process: ProcessId| self.churn.get(&process).copied().unwrap_or(0.0);
+            let paybacks = &mut self.paybacks;
+            let pays = |process, promotions| {
+                let horizon = settings.payback_horizon;
+                paybacks.pays(process, promotions, horizon, &self.circumstances)
+            };
             let promotions =
-                promote::promotions(settings, &known, lives, observation, may_grow, churn);
+                promote::promotions(settings, states, observation, may_grow, churn, pays);
             actions.extend(promotions.actions);
             self.blocks_short = promotions.blocks_short;
         }
@@ -263,11 +240,11 @@ impl Policy for Adaptive {
     }
 
     fn unmeasured(&self) -> Vec<ProcessId> {
-        self.lives.unmeasured()
+        self.paybacks.unmeasured().to_vec()
     }
 
     fn learn_gain(&mut self, process: ProcessId, gain: Option<Gain>) {
-        self.lives.learn(process, gain);
+        self.paybacks.learn(process, gain);
     }
 
     fn demotes_to_give_back(&self) -> bool {
@@ -276,6 +253,11 @@ impl Policy for Adaptive {
 
     fn settling_intervals(&self) -> usize {
         // The first observation only begins the histories.
-        1 + usize::from(COLD)
+        1 + usize::from(
+            self.settings
+                .min_age
+                .max(self.settings.cold_intervals)
+                .max(2),
+        )
     }
 }

@@ -8,10 +8,7 @@ use crate::promotion::memory::share_available;
 
 use super::settings::Settings;
 
-/// How many times as much as is to be kept available must be so to end a shortage, so that it does not begin again at once.
-pub(super) const STOPS_AT: f64 = 1.5;
-
-/// Whose memory is short: below `keep_free`, and then until [`STOPS_AT`] times that. A process is judged by the machine's memory and, where
+/// Whose memory is short: from `pressure_start` until `pressure_stop`. A process is judged by the machine's memory and, where
 /// its cgroup has a limit, by what that leaves: a container at its own limit is short of memory whatever the machine has.
 #[derive(Debug, Default)]
 pub(super) struct Pressure {
@@ -25,9 +22,9 @@ impl Pressure {
         let is_short = |available: f64, was_short: bool| {
             available
                 < if was_short {
-                    settings.keep_free * STOPS_AT
+                    settings.pressure_stop
                 } else {
-                    settings.keep_free
+                    settings.pressure_start
                 }
         };
         self.machine = is_short(share_available(&observation.memory), self.machine);

@@ -1,146 +1,94 @@
-//! What `adaptive` promotes to huge pages.
+//! What `adaptive` promotes.
 //!
-//! It costs O(regions): one pass finds the candidates of each process, and one pass goes over the candidates, which it orders by
-//! counting, not by comparing.
+//! It costs O(regions): one pass adds up each process and finds its candidates, and one pass goes over the candidates,
+//! which it orders by counting, not by comparing.
 
 use crate::action::{Action, ActionKind};
-use crate::gain::Circumstances;
 use crate::observation::{Observation, ProcessObservation, RegionObservation, RegionRef};
 use crate::page::{BASE_PAGE_SIZE, PAGES_PER_REGION, Region};
 use crate::process::ProcessId;
 use crate::promotion::tracked::Tracked;
 
-use super::comparison::Promotion;
-use super::lives::{Lives, PageGain};
 use super::settings::Settings;
 use super::state::State;
-use super::sums::Sums;
-use super::supply::{PLENTY, Source, Supply, memory_scarcity};
+use super::supply::{Source, Supply};
 
-/// Additional intervals that a region must survive in a process that frees all its memory in each: only then it is known how
-/// long it lives.
+/// Additional intervals that a region must survive in a process that frees all its memory in each.
 const CHURN_WAIT: f32 = 8.0;
-/// Regions are ranked in steps of so many base pages in use and by address within a step, so that a
+/// Regions are ranked in steps of so many saved translations and by address within a step, so that a
 /// few accesses more or less do not part neighbours.
 const RANK_STEP: u16 = 32;
-const STEPS: usize = (PAGES_PER_REGION / RANK_STEP) as usize + 1;
-/// Across processes the steps are ranked by what they save: so many ranks for each doubling, of
-/// so many seconds a second and more.
-const RANKS_A_DOUBLING: f64 = 16.0;
-const LOWEST_RANK: f64 = 1e-9;
-const RANKS: usize = 512;
+const RANKS: usize = (PAGES_PER_REGION / RANK_STEP) as usize + 1;
+/// Free blocks for each region that lacks one, so that they count as plentiful (see [`Supply`]).
+const PLENTY: u64 = 2;
 
 /// What to promote, and what only a lack of contiguity keeps from it.
 pub(super) struct Promotions {
-    /// What saves most first.
+    /// Most translations saved first.
     pub(super) actions: Vec<Action>,
     /// Free blocks that each process lacks to be promoted further.
     pub(super) blocks_short: Vec<(ProcessId, u64)>,
 }
 
-/// A region whose promotion pays where blocks are plentiful.
+/// A region that a promotion would pay for.
 #[derive(Clone, Copy)]
 struct Candidate {
     region: Region,
     /// Its place in the list of processes.
     process: u32,
-    /// Base pages in use.
-    used: f32,
-    /// Seconds that it is expected to live.
-    life: f32,
+    /// Share of its base pages in use, 0 to 1.
+    utilization: f32,
     /// Base pages that its promotion adds.
     bloat: u16,
+    /// Whether it is promoted only at the highest bar, which it passes: it adds bloat, or it was demoted before.
+    at_highest_bar: bool,
+    /// Whether what it adds counts against its process's bloat budget.
+    is_bloated: bool,
 }
 
 /// A process with candidates.
 struct Owner {
     process: ProcessId,
     source: Source,
-    terms: Terms,
     /// Bytes that promotions may still add to it.
     bloat_left: u64,
-    /// Regions that pay for all but a block.
+    /// Regions that pass every bar but the one for contiguity.
     held: u64,
 }
 
-/// What the comparison has in common for all regions of a process.
-#[derive(Clone, Copy)]
-struct Terms {
-    saved_a_page: f64,
-    copy: f64,
-    memory_scarcity: f64,
-}
-
-impl Terms {
-    fn promotion(&self, used: f64, life: f64, bloat: u16) -> Promotion {
-        Promotion {
-            saved: used * self.saved_a_page,
-            life,
-            copy: self.copy,
-            bloat,
-            memory_scarcity: self.memory_scarcity,
-        }
-    }
-
-    /// Where the regions with so many base pages in use rank, step by step.
-    fn ranks(&self) -> [usize; STEPS] {
-        let mut used = f64::from(RANK_STEP) / 2.0;
-        [(); STEPS].map(|()| {
-            let rank = rank(used * self.saved_a_page);
-            used += f64::from(RANK_STEP);
-            rank
-        })
-    }
-}
-
-/// What is known of the processes.
-pub(super) struct Known<'a> {
-    pub(super) states: &'a Tracked<State>,
-    /// Of each process of the observation.
-    pub(super) sums: &'a [Sums],
-    pub(super) circumstances: &'a Circumstances,
-}
-
-/// What to promote of the processes that `may_grow`, given the churn of each.
+/// What to promote of the processes that `may_grow` and that so many promotions `pay` for, given the churn of each.
 pub(super) fn promotions(
     settings: &Settings,
-    known: &Known<'_>,
-    lives: &mut Lives,
+    states: &Tracked<State>,
     observation: &Observation,
     may_grow: impl Fn(ProcessId) -> bool,
     churn: impl Fn(ProcessId) -> f32,
+    mut pays: impl FnMut(ProcessId, usize) -> bool,
 ) -> Promotions {
-    let mut supply = Supply::new(settings.keep_free, &observation.memory);
+    let mut supply = Supply::new(settings, &observation.memory);
     let mut owners = Vec::new();
-    let mut ranked: Vec<Vec<Candidate>> = vec![Vec::new(); RANKS];
-    for (process, sums) in observation.processes.iter().zip(known.sums) {
+    let mut ranked: [Vec<Candidate>; RANKS] = Default::default();
+    for process in &observation.processes {
         let Ok(place) = u32::try_from(owners.len()) else {
             break;
         };
-        // A process whose working set fits the TLB gains nothing.
-        if !may_grow(process.process) || sums.translations <= settings.tlb_entries {
+        if !may_grow(process.process) {
             continue;
         }
-        let eligible = Eligible {
-            settings,
-            states: known.states,
-            process,
-            least_age: 1 + churn_wait(churn(process.process)),
-        };
-        let Some(gain) = eligible.gain(sums, lives, known.circumstances.measures) else {
+        let before = ranked.each_ref().map(Vec::len);
+        let churn = churn(process.process);
+        let sums = rank_candidates(settings, states, process, (place, churn), &mut ranked);
+        // A process whose working set fits the TLB is left alone.
+        if sums.translations <= settings.tlb_entries || !pays(process.process, sums.candidates) {
+            for (rank, before) in ranked.iter_mut().zip(before) {
+                rank.truncate(before);
+            }
             continue;
-        };
-        let terms = Terms {
-            saved_a_page: gain.base,
-            copy: known.circumstances.price.cpu_seconds(gain.cpus),
-            memory_scarcity: memory_scarcity(settings.keep_free, &observation.memory, process),
-        };
-        let candidates = eligible.rank(&terms, place, &mut ranked);
+        }
         owners.push(Owner {
             process: process.process,
-            source: supply.open(process, candidates),
-            terms,
-            bloat_left: sums.bloat_left(settings.bloat_allowed),
+            source: supply.open(process, sums.candidates),
+            bloat_left: sums.bloat_left(settings),
             held: 0,
         });
     }
@@ -155,63 +103,78 @@ pub(super) fn promotions(
     }
 }
 
-/// The regions of a process that can be promoted at all.
-struct Eligible<'a> {
-    settings: &'a Settings,
-    states: &'a Tracked<State>,
-    process: &'a ProcessObservation,
-    /// Intervals that a region must have survived: only then it is known what of it is in use.
-    least_age: u16,
+/// One process added up.
+#[derive(Default)]
+struct Sums {
+    /// Translations of its working set.
+    translations: f64,
+    resident_bytes: u64,
+    /// Base pages that promotions added.
+    added: u64,
+    candidates: usize,
 }
 
-impl<'a> Eligible<'a> {
-    fn regions(&self) -> impl Iterator<Item = (&'a RegionObservation, &'a State)> {
-        let least_age = self.least_age;
-        self.states
-            .join(self.process)
-            .filter(move |(region, state)| {
-                // What is swapped out would have to be read back, and what was demoted for its bloat would get that again.
-                !region.is_huge()
-                    && region.swapped == 0
-                    && state.used() > 1.0
-                    && state.is_settled(least_age)
-                    && !(state.was_demoted() && region.mapped < PAGES_PER_REGION)
-            })
+impl Sums {
+    fn add(&mut self, region: &RegionObservation, state: &State) {
+        self.translations += state.translations();
+        self.resident_bytes += region.resident_bytes();
+        self.added += u64::from(state.bloat());
     }
 
-    /// What its pages gain the process; `None` where that is to be measured first, or there is nothing to promote.
-    fn gain(&self, sums: &Sums, lives: &mut Lives, measures: bool) -> Option<PageGain> {
-        self.regions().next()?;
-        lives.gain(
-            self.process.process,
-            sums,
-            self.settings.tlb_entries,
-            measures,
-        )
+    /// Bytes that promotions may still add to the process: its bloat budget less what they added already.
+    #[allow(
+        clippy::cast_precision_loss,
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss
+    )]
+    fn bloat_left(&self, settings: &Settings) -> u64 {
+        let budget = (self.resident_bytes as f64 * settings.bloat_budget) as u64;
+        budget.saturating_sub(self.added * BASE_PAGE_SIZE)
     }
+}
 
-    /// Puts the candidates where they rank, in address order. Returns how many there are.
-    fn rank(&self, terms: &Terms, place: u32, ranked: &mut [Vec<Candidate>]) -> usize {
-        let ranks = terms.ranks();
-        let mut candidates = 0;
-        for (region, state) in self.regions() {
-            let used = state.used();
-            let life = self.settings.life(state.lived());
-            let bloat = PAGES_PER_REGION.saturating_sub(region.mapped);
-            if terms.promotion(used, life, bloat).pays(0.0) {
-                candidates += 1;
-                #[allow(clippy::cast_possible_truncation)]
-                ranked[ranks[step(used)]].push(Candidate {
-                    region: region.region,
-                    process: place,
-                    used: used as f32,
-                    life: life as f32,
-                    bloat,
-                });
-            }
+/// Puts the candidates of a process where they rank, in address order, and adds the process up.
+fn rank_candidates(
+    settings: &Settings,
+    states: &Tracked<State>,
+    process: &ProcessObservation,
+    (place, churn): (u32, f32),
+    ranked: &mut [Vec<Candidate>; RANKS],
+) -> Sums {
+    let least_age = settings.min_age.saturating_add(churn_wait(churn));
+    let full = settings.full_mapped * f64::from(PAGES_PER_REGION);
+    let mut sums = Sums::default();
+    for (region, state) in states.join(process) {
+        sums.add(region, state);
+        let used = state.used();
+        // What is swapped out would have to be read back.
+        if region.is_huge() || region.swapped > 0 || used <= 1.0 || !state.is_settled(least_age) {
+            continue;
         }
-        candidates
+        let is_bloated = f64::from(region.mapped) < full;
+        let at_highest_bar = is_bloated || state.was_demoted();
+        let lowest_bar = if at_highest_bar {
+            settings.max_utilization
+        } else {
+            settings.min_utilization
+        };
+        let utilization = used / f64::from(PAGES_PER_REGION);
+        // What was demoted for its bloat comes back only without.
+        if utilization < lowest_bar || (is_bloated && state.was_demoted()) {
+            continue;
+        }
+        sums.candidates += 1;
+        ranked[rank(used)].push(Candidate {
+            region: region.region,
+            process: place,
+            #[allow(clippy::cast_possible_truncation)]
+            utilization: utilization as f32,
+            bloat: PAGES_PER_REGION.saturating_sub(region.mapped),
+            at_highest_bar,
+            is_bloated,
+        });
     }
+    sums
 }
 
 /// Takes candidates, best first, as long as each is worth the contiguity and the memory it takes.
@@ -226,17 +189,18 @@ fn choose<'a>(
             continue;
         };
         let bloat_bytes = u64::from(candidate.bloat) * BASE_PAGE_SIZE;
-        if bloat_bytes > owner.bloat_left || !supply.suffices_for(owner.source, bloat_bytes) {
+        let within_bloat = !candidate.is_bloated || bloat_bytes <= owner.bloat_left;
+        if !within_bloat || !supply.suffices_for(owner.source, bloat_bytes) {
             supply.leave(owner.source);
             continue;
         }
-        let (used, life) = (f64::from(candidate.used), f64::from(candidate.life));
-        let promotion = owner.terms.promotion(used, life, candidate.bloat);
-        if !promotion.pays(supply.block_scarcity(owner.source)) {
+        let is_worth_a_block = candidate.at_highest_bar
+            || supply.is_worth_a_block(owner.source, f64::from(candidate.utilization));
+        if !is_worth_a_block {
             owner.held += 1;
             continue;
         }
-        owner.bloat_left -= bloat_bytes;
+        owner.bloat_left = owner.bloat_left.saturating_sub(bloat_bytes);
         supply.take(owner.source, bloat_bytes);
         actions.push(Action {
             kind: ActionKind::Promote,
@@ -250,15 +214,8 @@ fn choose<'a>(
 }
 
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
-fn step(used: f64) -> usize {
-    ((used / f64::from(RANK_STEP)) as usize).min(STEPS - 1)
-}
-
-/// What saves more ranks higher; so does nothing, and what is beyond all measure, at the ends.
-#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
-fn rank(saved: f64) -> usize {
-    let doublings = (saved / LOWEST_RANK).max(1.0).log2();
-    ((doublings * RANKS_A_DOUBLING) as usize).min(RANKS - 1)
+fn rank(used: f64) -> usize {
+    ((used / f64::from(RANK_STEP)) as usize).min(RANKS - 1)
 }
 
 /// Additional intervals that a region has to survive in a process that frees memory.

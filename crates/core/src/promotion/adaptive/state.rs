@@ -3,9 +3,6 @@
 use crate::observation::RegionObservation;
 use crate::page::{PAGES_PER_REGION, PageSize, REGIONS_PER_SPAN};
 
-/// Intervals in a row without an access after which a huge page is cold: one may be lost, as other programs clear Accessed
-/// bits too.
-pub(super) const COLD: u8 = 3;
 /// Intervals after which a huge page that was looked into may be looked into again: a minute at 5 s.
 const INSPECT_AGAIN: u8 = 12;
 /// Bounds how long a region that keeps changing its page size has to wait: 1024 intervals.
@@ -17,8 +14,6 @@ pub(super) struct State {
     /// Mean base pages in use, each interval halving the weight of the past; `None` until accesses were
     /// seen over one whole interval. Of a huge page it means nothing.
     used: Option<f32>,
-    /// Seconds that it has been seen with the same memory.
-    lived: f32,
     /// Whole intervals survived since it appeared, or changed its page size.
     age: u16,
     mapped: u16,
@@ -45,23 +40,14 @@ pub(super) struct State {
 }
 
 impl State {
-    /// What to remember after an observation of the region, given what was remembered before, the seconds since, whether its
-    /// accesses are known, and whether the interval counts.
+    /// What to remember after an observation of the region, given what was remembered before: whether its accesses are known,
+    /// and whether the interval counts.
     pub(super) fn next(
         before: Option<State>,
         region: &RegionObservation,
-        seconds: f32,
         known: bool,
         counts: bool,
     ) -> State {
-        let before = before.map(|before| State {
-            lived: if before.survives_as(region) {
-                before.lived + seconds
-            } else {
-                0.0
-            },
-            ..before
-        });
         let mut state = match before {
             None => State::begin(region),
             Some(before) if before.is_remapped_as(region) => before.go_on_as(region, known, counts),
@@ -87,7 +73,6 @@ impl State {
     fn begin(region: &RegionObservation) -> State {
         State {
             used: None,
-            lived: 0.0,
             age: 0,
             mapped: region.mapped,
             bloat: 0,
@@ -106,7 +91,6 @@ impl State {
     /// Another page size, so another history; what this policy did stays known.
     fn begin_again(self, region: &RegionObservation) -> State {
         State {
-            lived: self.lived,
             bloat: if region.is_huge() { self.bloat } else { 0 },
             changes: self.changes,
             giants: self.giants,
@@ -242,16 +226,6 @@ impl State {
         self.idle
     }
 
-    /// Whether the huge page was not accessed for so long that it is not in use.
-    pub(super) fn is_cold(&self) -> bool {
-        self.idle >= COLD
-    }
-
-    /// Seconds that its memory has been seen.
-    pub(super) fn lived(&self) -> f64 {
-        self.lived.into()
-    }
-
     pub(super) fn zero_filled(&self) -> Option<u16> {
         self.zero_filled
     }
@@ -299,7 +273,7 @@ mod tests {
         observations
             .iter()
             .fold(None, |state, region| {
-                Some(State::next(state, region, 5.0, true, true))
+                Some(State::next(state, region, true, true))
             })
             .unwrap()
     }
@@ -321,14 +295,6 @@ mod tests {
     fn freed_memory_begins_anew() {
         assert!(after(&[base(512, 0), base(512, 0)]).is_settled(1));
         assert!(!after(&[base(512, 0), base(512, 0), base(100, 100)]).is_settled(1));
-    }
-
-    #[test]
-    fn memory_lives_on_as_its_page_size_changes_and_ends_when_it_is_freed() {
-        let lived = |regions: &[RegionObservation]| after(regions).lived();
-        assert_eq!(lived(&[base(512, 0)]), 0.0);
-        assert_eq!(lived(&[base(512, 0), base(512, 0), huge(0, None)]), 10.0);
-        assert_eq!(lived(&[base(512, 0), base(512, 0), base(100, 0)]), 0.0);
     }
 
     #[test]
@@ -369,7 +335,7 @@ mod tests {
         for _ in 0..4 {
             let mut wait = 0;
             while !state.may_become_giant(3) {
-                state = State::next(Some(state), &huge(512, None), 5.0, true, true);
+                state = State::next(Some(state), &huge(512, None), true, true);
                 wait += 1;
             }
             waits.push(wait);
@@ -378,8 +344,8 @@ mod tests {
                 page_size: PageSize::Giant,
                 ..huge(512, None)
             };
-            state = State::next(Some(state), &giant, 5.0, true, true);
-            state = State::next(Some(state), &huge(512, None), 5.0, true, true);
+            state = State::next(Some(state), &giant, true, true);
+            state = State::next(Some(state), &huge(512, None), true, true);
         }
         assert_eq!(waits, [3, 7, 11, 19]);
     }
@@ -392,7 +358,7 @@ mod tests {
             state.demoted();
             let mut wait = 0;
             while !state.is_settled(1) {
-                state = State::next(Some(state), &base(512, 512), 5.0, true, true);
+                state = State::next(Some(state), &base(512, 512), true, true);
                 wait += 1;
             }
             waits.push(wait);

@@ -1,15 +1,14 @@
-//! The memory that is left for promotions, as each of them takes its part, and how scarce it is.
+//! The memory that is left for promotions, as each of them takes its part.
 
 use crate::observation::{CgroupMemory, MemoryObservation, ProcessObservation};
 use crate::page::HUGE_PAGE_SIZE;
 
-/// Free blocks for each region that is to get one, so that blocks are not scarce.
-pub(super) const PLENTY: u64 = 2;
+use super::settings::Settings;
 
 /// The memory there is for promotions: blocks node by node, bytes on the machine and in each cgroup.
 pub(super) struct Supply<'a> {
+    settings: &'a Settings,
     memory: &'a MemoryObservation,
-    keep_free: f64,
     /// Bytes available above what must stay so.
     spare: f64,
     /// The same below the limit of each cgroup. Processes that see the same limit and the same room are taken for members
@@ -24,6 +23,8 @@ struct Node {
     node: Option<u32>,
     /// Bytes of contiguity.
     contiguity: f64,
+    /// Bytes of contiguity that are plenty, whatever is wanted.
+    plentiful: f64,
     /// Bytes of contiguity that the remaining candidates would need.
     needed: f64,
 }
@@ -36,12 +37,11 @@ pub(super) struct Source {
 }
 
 impl<'a> Supply<'a> {
-    /// Of which the share `keep_free` stays available.
-    pub(super) fn new(keep_free: f64, memory: &'a MemoryObservation) -> Self {
+    pub(super) fn new(settings: &'a Settings, memory: &'a MemoryObservation) -> Self {
         Supply {
+            settings,
             memory,
-            keep_free,
-            spare: above(memory.available, memory.total, keep_free),
+            spare: above(memory.available, memory.total, settings),
             cgroups: Vec::new(),
             nodes: Vec::new(),
         }
@@ -54,7 +54,7 @@ impl<'a> Supply<'a> {
         let cgroup = process.cgroup.map(|cgroup| {
             let known = self.cgroups.iter().position(|(known, _)| *known == cgroup);
             known.unwrap_or_else(|| {
-                let spare = above(cgroup.available, cgroup.limit, self.keep_free);
+                let spare = above(cgroup.available, cgroup.limit, self.settings);
                 self.cgroups.push((cgroup, spare));
                 self.cgroups.len() - 1
             })
@@ -62,31 +62,45 @@ impl<'a> Supply<'a> {
         Source { node, cgroup }
     }
 
+    #[allow(clippy::cast_precision_loss)]
     fn node_of(&mut self, process: &ProcessObservation) -> usize {
-        let (node, contiguity) = match self.memory.node_of(process) {
-            Some(node) => (Some(node.node), node.contiguity),
-            None => (None, self.memory.contiguity),
+        let all = self.memory.total as f64 * self.settings.plentiful_contiguity;
+        let (node, contiguity, plentiful) = match self.memory.node_of(process) {
+            // How much memory a node has is not known: an equal part.
+            Some(node) => (
+                Some(node.node),
+                node.contiguity,
+                all / self.memory.nodes.len() as f64,
+            ),
+            None => (None, self.memory.contiguity, all),
         };
         let known = self.nodes.iter().position(|known| known.node == node);
         known.unwrap_or_else(|| {
             self.nodes.push(Node {
                 node,
-                contiguity: bytes(contiguity),
+                contiguity: contiguity as f64,
+                plentiful,
                 needed: 0.0,
             });
             self.nodes.len() - 1
         })
     }
 
-    /// How scarce blocks are: 1 where there are none, 0 where there are [`PLENTY`] for each region that is to get one.
-    pub(super) fn block_scarcity(&self, source: Source) -> f64 {
+    /// Whether a region of that utilization, which adds no bloat, is worth a block now.
+    pub(super) fn is_worth_a_block(&self, source: Source, utilization: f64) -> bool {
+        // No bar is higher than the highest.
+        utilization >= self.settings.max_utilization || utilization >= self.bar(source)
+    }
+
+    /// The utilization from which a region that adds no bloat is promoted now: the lowest bar while
+    /// contiguity is plentiful, absolutely or for what is wanted of it; the highest when there is none.
+    fn bar(&self, source: Source) -> f64 {
         let node = &self.nodes[source.node];
-        let plenty = bytes(PLENTY) * node.needed;
-        if self.memory.total == 0 || plenty <= 0.0 {
-            0.0
-        } else {
-            1.0 - (node.contiguity / plenty).min(1.0)
-        }
+        let enough =
+            ratio(node.contiguity, node.plentiful).max(ratio(node.contiguity, 2.0 * node.needed));
+        let plenty = if self.memory.total == 0 { 1.0 } else { enough };
+        let (low, high) = (self.settings.min_utilization, self.settings.max_utilization);
+        high - (high - low) * plenty
     }
 
     /// Whether memory stays available when a promotion adds `bloat_bytes` and, while it copies, holds
@@ -117,24 +131,19 @@ impl<'a> Supply<'a> {
     }
 }
 
-/// How scarce memory is for a process, on the machine or in its cgroup: 0 where it is not known, 1 where just as much is
-/// available as is to be kept so, more below.
-pub(super) fn memory_scarcity(
-    keep_free: f64,
-    memory: &MemoryObservation,
-    process: &ProcessObservation,
-) -> f64 {
-    let scarcity =
-        |available: u64, total: u64| keep_free * bytes(total) / bytes(available).max(1.0);
-    let own = process
-        .cgroup
-        .map_or(0.0, |cgroup| scarcity(cgroup.available, cgroup.limit));
-    scarcity(memory.available, memory.total).max(own)
+/// Bytes available above the part of `total` that must stay so.
+#[allow(clippy::cast_precision_loss)]
+fn above(available: u64, total: u64, settings: &Settings) -> f64 {
+    available as f64 - total as f64 * settings.pressure_start
 }
 
-/// Bytes available above the part of `total` that must stay so.
-fn above(available: u64, total: u64, keep_free: f64) -> f64 {
-    bytes(available) - bytes(total) * keep_free
+/// `part / whole`, at most 1; 1 where nothing is asked for.
+fn ratio(part: f64, whole: f64) -> f64 {
+    if whole <= 0.0 {
+        1.0
+    } else {
+        (part / whole).min(1.0)
+    }
 }
 
 #[allow(clippy::cast_precision_loss)]
