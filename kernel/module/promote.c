@@ -87,7 +87,7 @@ bool mega_is_span(u64 start)
 static int check_promote(const struct mega_promote *request)
 {
 	if (request->size != sizeof(*request) || request->reserved ||
-	    request->exchanged || request->flags & ~MEGA_PROMOTE_IN_PLACE)
+	    request->flags & ~MEGA_PROMOTE_IN_PLACE)
 		return -EINVAL;
 	if (!mega_is_span(request->start))
 		return -EINVAL;
