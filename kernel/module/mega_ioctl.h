@@ -377,7 +377,7 @@ struct mega_promote {
 	__u32 attempts;		/* out: times that the kernel tried */
 	__s32 error;		/* out: what the kernel said, 0 or -errno */
 	__u64 nanoseconds;	/* out: time taken */
-	__u32 exchanged;	/* in: 0; out: of moved, those for which nothing
+	__u32 exchanged;	/* out: of moved, those for which nothing
 				 * was copied: see MEGA_FEATURE_EXCHANGE. Was
 				 * reserved before, so the size is the same.
 				 */

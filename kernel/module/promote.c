@@ -86,8 +86,7 @@ static int check_promote(const void *argument)
 {
 	const struct mega_promote *request = argument;
 
-	if (request->reserved || request->exchanged ||
-	    request->flags & ~MEGA_PROMOTE_IN_PLACE)
+	if (request->reserved || request->flags & ~MEGA_PROMOTE_IN_PLACE)
 		return -EINVAL;
 	if (!mega_is_span(request->start))
 		return -EINVAL;
