@@ -8,6 +8,11 @@ use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::ptr;
 
+use linux_raw_sys::general::{
+    PAGE_IS_HUGE, UFFD_API, UFFD_FEATURE_MOVE, UFFD_USER_MODE_ONLY, UFFDIO_REGISTER_MODE_WP,
+    page_region, pm_scan_arg, uffdio_api, uffdio_move, uffdio_range, uffdio_register,
+};
+use linux_raw_sys::ioctl::{UFFDIO_API, UFFDIO_REGISTER, UFFDIO_UNREGISTER};
 use rustix::io::Errno;
 
 use crate::Error;
@@ -17,82 +22,17 @@ use crate::memory::{BLOCK_BYTES, Block};
 #[allow(clippy::cast_possible_truncation)]
 pub(crate) const BYTES: usize = BLOCK_BYTES as usize;
 
-// From linux/userfaultfd.h, which the libc crate does not repeat.
-const UFFD_API: u64 = 0xaa;
-const UFFD_FEATURE_MOVE: u64 = 1 << 16;
-const UFFD_USER_MODE_ONLY: libc::c_int = 1;
-const UFFDIO_API: libc::c_ulong = 0xc018_aa3f;
-const UFFDIO_REGISTER: libc::c_ulong = 0xc020_aa00;
-const UFFDIO_UNREGISTER: libc::c_ulong = 0x8010_aa01;
+// What the headers of linux-raw-sys lack.
 const UFFDIO_MOVE: libc::c_ulong = 0xc028_aa05;
+const PAGEMAP_SCAN: libc::c_ulong = 0xc060_6610;
 /// `UFFDIO_MOVE` asks that the destination is registered, in any mode. `MISSING` would send every first touch of the guest's
 /// memory to us, and `MINOR` is for shared memory. `WP` delivers a fault only for pages that were write-protected by
 /// `UFFDIO_WRITEPROTECT`, and there are none: missing pages fault as ever.
-const UFFDIO_REGISTER_MODE_WP: u64 = 2;
+const REGISTER_MODE: u64 = UFFDIO_REGISTER_MODE_WP as u64;
 /// Nobody waits for a fault, so nobody need be woken.
 const UFFDIO_MOVE_MODE_DONTWAKE: u64 = 1;
 /// A hole is moved as a hole.
 const UFFDIO_MOVE_MODE_ALLOW_SRC_HOLES: u64 = 2;
-
-#[repr(C)]
-struct UffdioApi {
-    api: u64,
-    features: u64,
-    ioctls: u64,
-}
-
-#[repr(C)]
-struct UffdioRegister {
-    start: u64,
-    len: u64,
-    mode: u64,
-    ioctls: u64,
-}
-
-#[repr(C)]
-struct UffdioRange {
-    start: u64,
-    len: u64,
-}
-
-#[repr(C)]
-struct UffdioMove {
-    dst: u64,
-    src: u64,
-    len: u64,
-    mode: u64,
-    moved: i64,
-}
-
-const PAGEMAP_SCAN: libc::c_ulong = 0xc060_6610;
-const PAGE_IS_HUGE: u64 = 1 << 6;
-
-/// `struct pm_scan_arg` of linux/fs.h.
-#[repr(C)]
-#[derive(Default)]
-struct PmScanArg {
-    size: u64,
-    flags: u64,
-    start: u64,
-    end: u64,
-    walk_end: u64,
-    vec: u64,
-    vec_len: u64,
-    max_pages: u64,
-    category_inverted: u64,
-    category_mask: u64,
-    category_anyof_mask: u64,
-    return_mask: u64,
-}
-
-/// `struct page_region` of linux/fs.h.
-#[repr(C)]
-#[derive(Default)]
-struct PageRegion {
-    start: u64,
-    end: u64,
-    categories: u64,
-}
 
 /// An address range that may be moved from and to: a part of a block or of the spare.
 #[derive(Debug, Clone, Copy)]
@@ -139,7 +79,7 @@ pub(crate) struct Userfaultfd(OwnedFd);
 
 impl Userfaultfd {
     pub(crate) fn open() -> Result<Self, Error> {
-        let flags = libc::O_CLOEXEC | libc::O_NONBLOCK | UFFD_USER_MODE_ONLY;
+        let flags = libc::O_CLOEXEC | libc::O_NONBLOCK | UFFD_USER_MODE_ONLY.cast_signed();
         // SAFETY: the call takes flags only.
         let result = unsafe { libc::syscall(libc::SYS_userfaultfd, flags) };
         let fd = i32::try_from(result)
@@ -148,50 +88,53 @@ impl Userfaultfd {
             .ok_or_else(|| Error::NoUserfaultfd(io::Error::last_os_error()))?;
         // SAFETY: the kernel has just given us this descriptor, and nobody else knows it.
         let this = Self(unsafe { OwnedFd::from_raw_fd(fd) });
-        let mut api = UffdioApi {
-            api: UFFD_API,
-            features: UFFD_FEATURE_MOVE,
+        let mut api = uffdio_api {
+            api: UFFD_API.into(),
+            features: UFFD_FEATURE_MOVE.into(),
             ioctls: 0,
         };
         // SAFETY: UFFDIO_API reads and writes one struct uffdio_api.
-        unsafe { this.ioctl(UFFDIO_API, &mut api) }.map_err(|error| Error::NoMove(error.into()))?;
+        unsafe { this.ioctl(UFFDIO_API.into(), &mut api) }
+            .map_err(|error| Error::NoMove(error.into()))?;
         Ok(this)
     }
 
     /// Makes these addresses a destination for moves.
     pub(crate) fn register(&self, start: usize, bytes: usize) -> Result<(), Errno> {
-        let mut register = UffdioRegister {
-            start: start as u64,
-            len: bytes as u64,
-            mode: UFFDIO_REGISTER_MODE_WP,
+        let mut register = uffdio_register {
+            range: uffdio_range {
+                start: start as u64,
+                len: bytes as u64,
+            },
+            mode: REGISTER_MODE,
             ioctls: 0,
         };
         // SAFETY: UFFDIO_REGISTER reads and writes one struct uffdio_register. It changes how faults are handled, not contents.
-        unsafe { self.ioctl(UFFDIO_REGISTER, &mut register) }
+        unsafe { self.ioctl(UFFDIO_REGISTER.into(), &mut register) }
     }
 
     pub(crate) fn unregister(&self, start: usize, bytes: usize) -> Result<(), Errno> {
-        let mut range = UffdioRange {
+        let mut range = uffdio_range {
             start: start as u64,
             len: bytes as u64,
         };
         // SAFETY: UFFDIO_UNREGISTER reads one struct uffdio_range.
-        unsafe { self.ioctl(UFFDIO_UNREGISTER, &mut range) }
+        unsafe { self.ioctl(UFFDIO_UNREGISTER.into(), &mut range) }
     }
 
     /// Moves the pages of `from` to `to`, which must have none, and says how many bytes were moved before it failed.
     pub(crate) fn move_pages(&self, to: Part, from: Part) -> (usize, Result<(), Errno>) {
-        let mut request = UffdioMove {
+        let mut request = uffdio_move {
             dst: to.address as u64,
             src: from.address as u64,
             len: to.bytes.min(from.bytes) as u64,
             mode: UFFDIO_MOVE_MODE_DONTWAKE | UFFDIO_MOVE_MODE_ALLOW_SRC_HOLES,
-            moved: 0,
+            move_: 0,
         };
         // SAFETY: UFFDIO_MOVE reads and writes one struct uffdio_move. Both parts are guest memory or the spare: no Rust
         // reference points there, so their contents may change.
         let result = unsafe { self.ioctl(UFFDIO_MOVE, &mut request) };
-        (usize::try_from(request.moved).unwrap_or(0), result)
+        (usize::try_from(request.move_).unwrap_or(0), result)
     }
 
     /// # Safety
@@ -220,17 +163,25 @@ impl Pagemap {
     /// Whether one huge page maps the whole part. False if that is not known.
     pub(crate) fn is_huge(&self, part: Part) -> bool {
         let Some(file) = &self.0 else { return false };
-        let mut region = PageRegion::default();
+        let mut region = page_region {
+            start: 0,
+            end: 0,
+            categories: 0,
+        };
         let (start, end) = (part.address as u64, (part.address + part.bytes) as u64);
-        let mut scan = PmScanArg {
-            size: size_of::<PmScanArg>() as u64,
+        let mut scan = pm_scan_arg {
+            size: size_of::<pm_scan_arg>() as u64,
+            flags: 0,
             start,
             end,
+            walk_end: 0,
             vec: (&raw mut region).expose_provenance() as u64,
             vec_len: 1,
-            category_mask: PAGE_IS_HUGE,
-            return_mask: PAGE_IS_HUGE,
-            ..PmScanArg::default()
+            max_pages: 0,
+            category_inverted: 0,
+            category_mask: PAGE_IS_HUGE.into(),
+            category_anyof_mask: 0,
+            return_mask: PAGE_IS_HUGE.into(),
         };
         // SAFETY: PAGEMAP_SCAN reads and writes one struct pm_scan_arg, and writes one struct page_region where vec points.
         let found = unsafe { libc::ioctl(file.as_raw_fd(), PAGEMAP_SCAN, &raw mut scan) };

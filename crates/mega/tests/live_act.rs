@@ -98,9 +98,7 @@ fn a_demoted_huge_page_gives_its_zero_pages_back() {
     assert_eq!(after.huge_bytes, 0);
     let given_back = before.resident_bytes.saturating_sub(after.resident_bytes);
     if splits_give_zero_pages_back() {
-        // Pages that somebody else (DAMON, another CPU) refers to just then stay: of a busy machine one region in 32 did.
-        let zero_bytes = zeros.zero_pages * PAGE;
-        assert!(given_back >= zero_bytes / 10 * 9, "{given_back}");
+        assert!(given_back + FEW >= zeros.zero_pages * PAGE, "{given_back}");
     } else {
         assert!(given_back <= FEW, "{given_back}");
     }

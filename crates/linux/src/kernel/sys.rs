@@ -5,6 +5,8 @@ use std::io;
 use std::ops::Range;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
+use linux_raw_sys::general::{page_region, pm_scan_arg};
+
 use super::{Advice, PageRange, PagemapScan, ThpDisable};
 
 const MADV_COLD: libc::c_int = 20;
@@ -17,35 +19,9 @@ const PR_THP_DISABLE_EXCEPT_ADVISED: libc::c_ulong = 1 << 1;
 
 /// `_IOWR('f', 16, struct pm_scan_arg)`.
 const PAGEMAP_SCAN: libc::c_ulong = (3 << 30)
-    | ((size_of::<PmScanArg>() as libc::c_ulong) << 16)
+    | ((size_of::<pm_scan_arg>() as libc::c_ulong) << 16)
     | ((b'f' as libc::c_ulong) << 8)
     | 16;
-
-/// `struct pm_scan_arg` of `linux/fs.h`.
-#[repr(C)]
-struct PmScanArg {
-    size: u64,
-    flags: u64,
-    start: u64,
-    end: u64,
-    walk_end: u64,
-    vec: u64,
-    vec_len: u64,
-    max_pages: u64,
-    category_inverted: u64,
-    category_mask: u64,
-    category_anyof_mask: u64,
-    return_mask: u64,
-}
-
-/// `struct page_region` of `linux/fs.h`.
-#[repr(C)]
-#[derive(Clone, Copy, Default)]
-struct PageRegion {
-    start: u64,
-    end: u64,
-    categories: u64,
-}
 
 /// Ranges fetched by one call; 24 bytes each on the stack.
 const SCAN_BATCH: usize = 256;
@@ -105,17 +81,23 @@ pub(crate) fn process_vm_read(pid: u32, at: u64, buffer: &mut [u8]) -> io::Resul
     usize::try_from(result).map_err(|_| io::Error::last_os_error())
 }
 
+const NO_REGION: page_region = page_region {
+    start: 0,
+    end: 0,
+    categories: 0,
+};
+
 /// `PAGEMAP_SCAN` over the whole of `scan.range`, in as many calls as the batch needs.
 pub(crate) fn pagemap_scan(
     pagemap: BorrowedFd<'_>,
     scan: &PagemapScan,
     found: &mut Vec<PageRange>,
 ) -> io::Result<()> {
-    let mut batch = [PageRegion::default(); SCAN_BATCH];
+    let mut batch = [NO_REGION; SCAN_BATCH];
     let mut start = scan.range.start;
     while start < scan.range.end {
-        let mut argument = PmScanArg {
-            size: size_of::<PmScanArg>() as u64,
+        let mut argument = pm_scan_arg {
+            size: size_of::<pm_scan_arg>() as u64,
             flags: 0,
             start,
             end: scan.range.end,
