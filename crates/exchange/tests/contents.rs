@@ -83,8 +83,7 @@ fn huge_pages_are_exchanged_and_stay_huge_while_others_are_used() {
 
 #[test]
 fn base_pages_are_exchanged() {
-    let guest = Guest::new(8, Kind::Base);
-    (0..8).for_each(|block| guest.fill(block));
+    let guest = Guest::filled(8, Kind::Base);
     let Some(exchanger) = exchanger(vec![guest.range()], "base pages") else {
         return;
     };
@@ -128,9 +127,7 @@ fn holes_are_exchanged_as_holes() {
 /// On a kernel that frees empty page tables (6.14) a huge page stays one when it takes the place of base pages.
 #[test]
 fn a_huge_page_and_base_pages_are_exchanged() {
-    let (huge, base) = (Guest::new(2, Kind::Huge), Guest::new(2, Kind::Base));
-    (0..2).for_each(|block| huge.fill(block));
-    (0..2).for_each(|block| base.fill(block));
+    let (huge, base) = (Guest::filled(2, Kind::Huge), Guest::filled(2, Kind::Base));
     let ranges = vec![huge.range(), base.range_at(GUEST + 2 * BLOCK as u64)];
     let Some(exchanger) = exchanger(ranges, "a huge page and base pages") else {
         return;
@@ -154,8 +151,7 @@ fn a_huge_page_and_base_pages_are_exchanged() {
         assert_eq!(huge.huge_bytes() + base.huge_bytes(), 2 * BLOCK as u64);
     }
     // What held base pages in between spoils no huge page later.
-    let pure = Guest::new(2, Kind::Huge);
-    (0..2).for_each(|block| pure.fill(block));
+    let pure = Guest::filled(2, Kind::Huge);
     drop(exchanger);
     let exchanger =
         Exchanger::new(vec![base.range(), pure.range_at(GUEST + 2 * BLOCK as u64)]).unwrap();
@@ -186,8 +182,7 @@ fn kernel_is_at_least(major: u32, minor: u32) -> bool {
 #[test]
 fn a_page_touched_in_between_loses_no_other_data() {
     for kind in [Kind::Huge, Kind::Base] {
-        let guest = Guest::new(2, kind);
-        (0..2).for_each(|block| guest.fill(block));
+        let guest = Guest::filled(2, kind);
         let Some(exchanger) = exchanger(vec![guest.range()], "a touched page") else {
             return;
         };
@@ -263,8 +258,7 @@ impl Drop for Pin {
 #[test]
 fn pinned_pages_are_refused_and_what_was_begun_is_undone() {
     for kind in [Kind::Huge, Kind::Base] {
-        let guest = Guest::new(2, kind);
-        (0..2).for_each(|block| guest.fill(block));
+        let guest = Guest::filled(2, kind);
         let Some(exchanger) = exchanger(vec![guest.range()], "pins") else {
             return;
         };
@@ -291,8 +285,7 @@ fn pinned_pages_are_refused_and_what_was_begun_is_undone() {
 
 #[test]
 fn a_pause_ends_what_runs_and_refuses_what_comes() {
-    let guest = Guest::new(4, Kind::Huge);
-    (0..4).for_each(|block| guest.fill(block));
+    let guest = Guest::filled(4, Kind::Huge);
     let Some(exchanger) = exchanger(vec![guest.range()], "a pause") else {
         return;
     };
@@ -342,8 +335,7 @@ fn a_pause_ends_what_runs_and_refuses_what_comes() {
 
 #[test]
 fn locked_memory_is_exchanged() {
-    let guest = Guest::new(4, Kind::Huge);
-    (0..4).for_each(|block| guest.fill(block));
+    let guest = Guest::filled(4, Kind::Huge);
     // SAFETY: our own mapping.
     let result = unsafe { libc::mlock(std::ptr::with_exposed_provenance(guest.start), 4 * BLOCK) };
     assert_eq!(result, 0, "{}", std::io::Error::last_os_error());

@@ -15,8 +15,7 @@ use mega_exchange::Refusal;
 #[test]
 fn what_a_child_shares_is_refused_until_it_is_written() {
     for kind in [Kind::Huge, Kind::Base] {
-        let guest = Guest::new(2, kind);
-        (0..2).for_each(|block| guest.fill(block));
+        let guest = Guest::filled(2, kind);
         let Some(exchanger) = exchanger(vec![guest.range()], "a child") else {
             return;
         };
@@ -35,7 +34,7 @@ fn what_a_child_shares_is_refused_until_it_is_written() {
         // SAFETY: no status is asked for.
         unsafe { libc::waitpid(child, std::ptr::null_mut(), 0) };
         (0..2).for_each(|block| guest.assert_holds(block, block));
-        (0..2).for_each(|block| guest.fill(block));
+        guest.fill_all();
         assert_eq!(exchanger.exchange(&[pair(0, 1)]), [Ok(())]);
         guest.assert_holds(0, 1);
         guest.assert_holds(1, 0);

@@ -116,8 +116,7 @@ fn a_file_is_refused() {
 
 #[test]
 fn memory_has_one_exchanger_until_it_is_paused() {
-    let guest = Guest::new(2, Kind::Huge);
-    (0..2).for_each(|block| guest.fill(block));
+    let guest = Guest::filled(2, Kind::Huge);
     let Some(first) = exchanger(vec![guest.range()], "one exchanger") else {
         return;
     };
@@ -136,8 +135,7 @@ fn memory_has_one_exchanger_until_it_is_paused() {
 
 #[test]
 fn a_pair_outside_the_memory_or_in_it_twice_is_refused() {
-    let guest = Guest::new(4, Kind::Huge);
-    (0..4).for_each(|block| guest.fill(block));
+    let guest = Guest::filled(4, Kind::Huge);
     let Some(exchanger) = exchanger(vec![guest.range()], "pairs") else {
         return;
     };

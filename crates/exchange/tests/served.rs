@@ -44,8 +44,7 @@ fn results(page: &SharedPage, count: usize) -> Vec<(u32, i32)> {
 
 #[test]
 fn a_request_is_carried_out_pair_by_pair() {
-    let guest = Guest::new(6, Kind::Huge);
-    (0..6).for_each(|block| guest.fill(block));
+    let guest = Guest::filled(6, Kind::Huge);
     let Some(exchanger) = exchanger(vec![guest.range()], "a request") else {
         return;
     };
@@ -114,8 +113,7 @@ fn a_request_is_carried_out_pair_by_pair() {
 
 #[test]
 fn a_thread_serves_until_it_is_stopped() {
-    let guest = Guest::new(2, Kind::Huge);
-    (0..2).for_each(|block| guest.fill(block));
+    let guest = Guest::filled(2, Kind::Huge);
     let Some(exchanger) = exchanger(vec![guest.range()], "a thread") else {
         return;
     };
@@ -150,8 +148,7 @@ fn a_thread_serves_until_it_is_stopped() {
 #[test]
 fn a_hostile_guest_harms_nobody() {
     const BLOCKS: usize = 12;
-    let guest = Guest::new(BLOCKS, Kind::Huge);
-    (0..BLOCKS).for_each(|block| guest.fill(block));
+    let guest = Guest::filled(BLOCKS, Kind::Huge);
     // The blocks around it belong to the VMM.
     let beside = [guest.start - BLOCK, guest.start + BLOCKS * BLOCK];
     let word = |start: usize, index: usize| guest.word(start + index * 8);

@@ -34,6 +34,17 @@ impl Guest {
         Self::with_flags(blocks, kind, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS)
     }
 
+    /// All of it written: each block holds itself.
+    pub fn filled(blocks: usize, kind: Kind) -> Self {
+        let guest = Self::new(blocks, kind);
+        guest.fill_all();
+        guest
+    }
+
+    pub fn fill_all(&self) {
+        (0..self.blocks).for_each(|block| self.fill(block));
+    }
+
     pub fn with_flags(blocks: usize, kind: Kind, flags: i32) -> Self {
         let bytes = (blocks + 3) * BLOCK;
         // SAFETY: new addresses, of the kernel's choice.
