@@ -40,8 +40,9 @@ test-vm: tools
 	kernel/vm/test stock
 
 test-long: tools lab-programs ## what takes minutes by itself: every experiment, the demo, a whole calibration, the oldest kernel
-	$(CARGO) build --locked -p mega-lab # the tests start it
-	$(CARGO) test --locked -p mega --test lab --test demo --test doctor --test live_profile -- --ignored
+	# The whole workspace, as in test-user: a part of it would be built again with other features.
+	$(CARGO) test --workspace --locked --no-run
+	$(CARGO) test --workspace --locked --test lab --test demo --test doctor --test live_profile -- --ignored --skip common::
 	kernel/vm/deps
 	kernel/vm/test long
 
