@@ -23,6 +23,7 @@ fn state() -> &'static Path {
     })
 }
 
+/// `mega worth` with that calibration.
 fn worth(arguments: &[&str]) -> Command {
     let mut command = mega();
     command
