@@ -108,8 +108,8 @@ static void write_pairs(struct exchange_device *device,
 }
 
 /*
- * Whether there is a request of which the host may still carry something out: its
- * pairs are not to be written over.
+ * Whether the host carries nothing more out of the last request: until then its pairs
+ * are not to be written over.
  */
 static bool is_over(u32 state)
 {

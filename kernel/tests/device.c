@@ -264,3 +264,18 @@ bool set_memory_state(unsigned long block, const char *state)
 	snprintf(path, sizeof(path), MEMORY "memory%lu/state", block);
 	return write_file(path, state);
 }
+
+bool memory_state_is(unsigned long block, const char *state)
+{
+	char path[128], now[32] = "";
+	FILE *file;
+
+	snprintf(path, sizeof(path), MEMORY "memory%lu/state", block);
+	file = fopen(path, "re");
+	if (!file)
+		return false;
+	if (!fgets(now, sizeof(now), file))
+		now[0] = 0;
+	fclose(file);
+	return !strncmp(now, state, strlen(state));
+}

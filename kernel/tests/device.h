@@ -80,5 +80,7 @@ unsigned long memory_block_bytes(void);
 
 /* Makes the memory block of that number go "offline" or "online"; whether it did. */
 bool set_memory_state(unsigned long block, const char *state);
+/* Whether its state begins so: "online", "going-offline". */
+bool memory_state_is(unsigned long block, const char *state);
 
 #endif /* DEVICE_H */

@@ -134,21 +134,6 @@ static int take_away(unsigned long bytes, int *seen, int *back)
 #define STEP (32 * PAGE)
 #define MAX_PIECES 1024
 
-static bool goes_offline(unsigned long piece)
-{
-	char path[80], state[32] = "";
-	FILE *file;
-
-	snprintf(path, sizeof(path), "/sys/devices/system/memory/memory%lu/state", piece);
-	file = fopen(path, "re");
-	if (!file)
-		return false;
-	if (!fgets(state, sizeof(state), file))
-		state[0] = 0;
-	fclose(file);
-	return !strncmp(state, "going-offline", 13);
-}
-
 /* Whether the module refuses to empty what is to be found at frame because memory goes offline. */
 static bool refuses(int device, uint64_t frame)
 {
@@ -233,7 +218,7 @@ static void load_meanwhile(unsigned long piece, uint64_t frame)
 		_exit(1);
 	device = device_open();
 	/* In this order: it may end meanwhile, but not begin. */
-	board->missed = !refuses(device, frame) && goes_offline(piece);
+	board->missed = !refuses(device, frame) && memory_state_is(piece, "going-offline");
 	board->loaded = true;
 	_exit(0);
 }

@@ -86,17 +86,7 @@ static bool has_range(unsigned long start, const char *kind)
 
 static bool is_online(unsigned long start)
 {
-	char path[96], state[16] = "";
-	FILE *file;
-
-	snprintf(path, sizeof(path), MEMORY "memory%lu/state", start / block);
-	file = fopen(path, "re");
-	if (!file)
-		return false;
-	if (!fgets(state, sizeof(state), file))
-		state[0] = 0;
-	fclose(file);
-	return !strncmp(state, "online", 6);
+	return memory_state_is(start / block, "online");
 }
 
 /* Puts the block online, which it may be by itself, as the kernel is set up. */

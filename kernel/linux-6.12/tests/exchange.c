@@ -133,18 +133,29 @@ static void without(char *span)
 	as_it_was(span, "without");
 }
 
+/* One promotion into another chunk, with an exchanger of this mode: what it did, and what the exchanger did. */
+static struct mega_promote promote_with(char *span, const char *mode, uint64_t *chunk, struct counts *did)
+{
+	struct mega_promote request;
+	struct counts then;
+
+	*chunk = ready(span);
+	then = counts();
+	loopback_set(mode);
+	request = promote_into(span, *chunk);
+	loopback_set("off");
+	*did = since(then);
+	note(mode, did);
+	return request;
+}
+
 /* All is exchanged, at once, and nothing is copied. */
 static void whole(char *span, const char *mode)
 {
-	uint64_t chunk = ready(span);
-	struct counts then = counts(), did;
-	struct mega_promote request;
+	struct counts did;
+	uint64_t chunk;
+	struct mega_promote request = promote_with(span, mode, &chunk, &did);
 
-	loopback_set(mode);
-	request = promote_into(span, chunk);
-	loopback_set("off");
-	did = since(then);
-	note(mode, &did);
 	tap_equal(request.stop, MEGA_PROMOTE_DONE, "%s: a span is promoted", mode);
 	tap_equal(request.frame, chunk, "%s: into the chunk that was asked for", mode);
 	tap_equal(request.moved, SPAN_REGIONS, "%s: all of it is moved", mode);
@@ -163,15 +174,10 @@ static void whole(char *span, const char *mode)
 /* Some are left alone, or all: they are copied, and the caller sees no difference. */
 static void in_part(char *span, const char *mode)
 {
-	uint64_t chunk = ready(span);
-	struct counts then = counts(), did;
-	struct mega_promote request;
+	struct counts did;
+	uint64_t chunk;
+	struct mega_promote request = promote_with(span, mode, &chunk, &did);
 
-	loopback_set(mode);
-	request = promote_into(span, chunk);
-	loopback_set("off");
-	did = since(then);
-	note(mode, &did);
 	tap_equal(request.stop, MEGA_PROMOTE_DONE, "%s: a span is promoted", mode);
 	tap_equal(request.moved, SPAN_REGIONS, "%s: all of it is moved", mode);
 	tap_equal(request.exchanged, did.swapped, "%s: as many by exchange as were swapped", mode);
