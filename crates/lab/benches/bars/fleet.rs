@@ -2,7 +2,7 @@
 
 use std::io::Write;
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command};
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -152,7 +152,6 @@ impl Daemon {
             .arg("--config")
             .arg(&config)
             .env("MEGA_RUN_DIR", folder.path().join("run"))
-            .stderr(Stdio::null())
             .spawn()
             .map_err(|e| Error::io("starting the daemon", e))?;
         Ok(Daemon { child, folder })
