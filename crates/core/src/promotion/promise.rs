@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::action::{Action, ActionKind, Outcome};
 use crate::failures::FailureMemory;
+use crate::gain::{Circumstances, Gain};
 use crate::observation::{Observation, ProcessObservation, RegionObservation, RegionRef};
 use crate::page::{HUGE_PAGE_SIZE, REGIONS_PER_SPAN};
 use crate::process::ProcessId;
@@ -163,6 +164,22 @@ impl Policy for Promise {
 
     fn demotes_to_give_back(&self) -> bool {
         self.policy.demotes_to_give_back()
+    }
+
+    fn bears_any_interval(&self) -> bool {
+        self.policy.bears_any_interval()
+    }
+
+    fn expect(&mut self, circumstances: Circumstances) {
+        self.policy.expect(circumstances);
+    }
+
+    fn unmeasured(&self) -> Vec<ProcessId> {
+        self.policy.unmeasured()
+    }
+
+    fn learn_gain(&mut self, process: ProcessId, gain: Option<Gain>) {
+        self.policy.learn_gain(process, gain);
     }
 
     fn settling_intervals(&self) -> usize {

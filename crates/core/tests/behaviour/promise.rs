@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use mega_core::engine::{Budgets, Engine};
-use mega_core::promotion::{Parameters, build, registry, with_promise};
-use mega_core::{ActionKind, Cause, FailureMemory, Observation, Outcome, PageSize};
+use mega_core::engine::{Budgets, Engine, Interval};
+use mega_core::promotion::{Parameters, Policy, build, registry, with_promise};
+use mega_core::{ActionKind, Cause, FailureMemory, Gain, Observation, Outcome, PageSize};
 use proptest::collection::vec;
+use proptest::option;
 use proptest::prelude::*;
 
 use crate::observations::target;
@@ -31,7 +32,16 @@ fn coverage(machine: &TinyMachine, pid: u32) -> f64 {
 /// Takes steps under a policy with a promise.
 fn run(machine: &mut TinyMachine, policy: &str, least: f64, steps: usize) {
     let policy = with_promise(build(policy, &Parameters::new()).unwrap(), least);
-    let mut engine = Engine::new(policy, Budgets::default(), Duration::from_secs(5));
+    take_steps(machine, policy, Duration::from_secs(5).into(), steps);
+}
+
+fn take_steps(
+    machine: &mut TinyMachine,
+    policy: Box<dyn Policy>,
+    interval: Interval,
+    steps: usize,
+) {
+    let mut engine = Engine::new(policy, Budgets::default(), interval);
     for _ in 0..steps {
         let report = engine.step(machine).unwrap();
         machine.clock += report.next_interval;
@@ -95,6 +105,12 @@ prop_compose! {
     }
 }
 
+/// What each process would gain, where the machine can measure that.
+fn gains() -> impl Strategy<Value = Option<BTreeMap<u32, Option<Gain>>>> {
+    let gain = (0.0..0.2_f64).prop_map(|saved| Gain { saved, cpus: 1.0 });
+    option::of(vec(option::of(gain), 3).prop_map(|gains| (1..).zip(gains).collect()))
+}
+
 proptest! {
     #[test]
     fn it_is_kept_under_every_policy(mut machine in machine(), least in 0.0..=1.0_f64) {
@@ -107,19 +123,18 @@ proptest! {
         }
     }
 
+    /// At an interval of its own choice, and where it can have measured what processes would gain, too.
     #[test]
-    fn a_promise_of_nothing_changes_nothing(machine in machine()) {
+    fn a_promise_of_nothing_changes_nothing(mut machine in machine(), gains in gains(), is_auto in any::<bool>()) {
+        machine.gains = gains;
+        let interval = if is_auto { Interval::Auto } else { Duration::from_secs(5).into() };
         for info in registry() {
-            let mut promised = machine.clone();
-            run(&mut promised, info.name, 0.0, 4);
-            let mut alone = machine.clone();
-            let policy = build(info.name, &Parameters::new()).unwrap();
-            let mut engine = Engine::new(policy, Budgets::default(), Duration::from_secs(5));
-            for _ in 0..4 {
-                let report = engine.step(&mut alone).unwrap();
-                alone.clock += report.next_interval;
-            }
+            let policy = || build(info.name, &Parameters::new()).unwrap();
+            let (mut alone, mut promised) = (machine.clone(), machine.clone());
+            take_steps(&mut promised, with_promise(policy(), 0.0), interval, 12);
+            take_steps(&mut alone, policy(), interval, 12);
             prop_assert_eq!(&promised.log, &alone.log, "{}", info.name);
+            prop_assert_eq!(promised.measured, alone.measured, "{}", info.name);
         }
     }
 
