@@ -27,6 +27,7 @@ pub(super) fn features(probes: &Probes, choice: &Choice) -> Vec<Feature> {
         read_memory(probes),
         shared_memory(probes),
         cgroups(probes),
+        whole_blocks(probes),
         tlb_miss_counter(probes),
         module(probes),
         giant_pages(probes),
@@ -359,6 +360,26 @@ fn cgroups(probes: &Probes) -> Feature {
         needed_for: "selecting processes by cgroup",
         cost_if_missing: "selections by cgroup match nothing",
         remedy: "mount cgroup2, or boot with systemd.unified_cgroup_hierarchy=1",
+        required: false,
+    }
+}
+
+fn whole_blocks(probes: &Probes) -> Feature {
+    let (state, seen) = match probes.defrag_mode {
+        None => (
+            State::Missing,
+            "the kernel has no vm.defrag_mode".to_owned(),
+        ),
+        Some(0) => (State::Missing, "vm.defrag_mode is 0".to_owned()),
+        Some(mode) => (State::Available, format!("vm.defrag_mode is {mode}")),
+    };
+    Feature {
+        name: "blocks kept whole by the kernel (vm.defrag_mode)",
+        state,
+        seen,
+        needed_for: "free blocks in weeks from now: the kernel compacts and reclaims before it puts pages that cannot move into blocks of those that can",
+        cost_if_missing: "unmovable pages spread over the blocks, and such a block never becomes a huge page",
+        remedy: "on Linux 6.15 or newer, write 1 to /proc/sys/vm/defrag_mode, where the time that it adds to some allocations is borne",
         required: false,
     }
 }

@@ -49,6 +49,8 @@ pub(super) struct Probes {
     /// The setting in force for the kernel's own tmpfs; `None` where the kernel has none.
     pub(super) shmem_enabled: Option<String>,
     pub(super) unified_cgroups: bool,
+    /// `vm.defrag_mode`, 0 or 1; `None` where the kernel does not know it (before 6.15).
+    pub(super) defrag_mode: Option<u8>,
     /// hzmem's memory in bytes; an error where its module is not loaded, or cannot be asked.
     pub(super) hzmem: Result<u64, Error>,
     /// Whether mega.ko is loaded and can be asked.
@@ -88,6 +90,7 @@ pub(super) fn look(boundary: &Arc<dyn Kernel>) -> Probes {
                 text.split(|&byte| byte == b'\n')
                     .any(|line| line.starts_with(b"0::"))
             }),
+        defrag_mode: line(kernel, "/proc/sys/vm/defrag_mode").and_then(|text| text.parse().ok()),
         hzmem: hzmem::read_ranges(kernel).map(|ranges| ranges.iter().map(|range| range.size).sum()),
         tlb_miss_counter: kernel.try_tlb_miss_counter(),
         module: Device::open(Arc::clone(boundary)).map(drop),
