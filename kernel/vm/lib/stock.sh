@@ -7,23 +7,45 @@ stock_suffix() {
 	case $1 in
 	stock-6.12) echo 6.12-cloud-amd64 ;;
 	stock-6.1) echo cloud-amd64 ;;
-	*) die "no stock kernel is called $1; there are stock-6.12 and stock-6.1" ;;
+	*) die "no stock kernel is called $1; there are stock-7.3, stock-6.12 and stock-6.1" ;;
 	esac
 }
 
-# stock_image NAME: prints the folder into which the kernel's package was unpacked (boot/, lib/modules/).
+# stock_image NAME: prints the folder into which the kernel's packages were unpacked (boot/, lib/modules/).
 stock_image() {
-	local suffix package version
-	suffix=$(stock_suffix "$1")
-	package=$(dependency "linux-image-$suffix" '^linux-image-[0-9].*-cloud-amd64$')
+	local package version APT_OPTIONS=()
+	if [[ $1 == stock-7.3 ]]; then
+		# Debian 13's backports, which has it in parts.
+		use_suite trixie-backports
+		package=$(newest '^linux-binary-7[.]3[.].*-cloud-amd64$')
+		version=$(candidate "$package")
+		cached "stock/${package}_$version" fetch_image "$package=$version" "${package/binary/modules}=$version" \
+			"${package/binary/base}=$version"
+		return
+	fi
+	package=$(dependency "linux-image-$(stock_suffix "$1")" '^linux-image-[0-9].*-cloud-amd64$')
 	version=$(candidate "$package")
-	cached "stock/${package}_$version" fetch_image "$package" "$version"
+	cached "stock/${package}_$version" fetch_image "$package=$version"
 }
 
+# fetch_image PACKAGE=VERSION... FOLDER
 fetch_image() {
-	say "fetching $1 $2"
-	unpack "$3" "$1=$2"
-	depmod --basedir "$3" "$(basename "$3"/lib/modules/*)"
+	local packages=("${@:1:$#-1}") folder=${!#} release
+	say "fetching ${packages[*]}"
+	unpack "$folder" "${packages[@]}"
+	[[ -d $folder/lib ]] || lay_as_before "$folder"
+	release=$(basename "$folder"/lib/modules/*)
+	depmod --basedir "$folder" "$release"
+}
+
+# lay_as_before FOLDER: Debian 13's packages have all below /usr, the kernel beside its modules, and the modules compressed.
+lay_as_before() {
+	local image
+	ln -s usr/lib "$1/lib"
+	image=$(echo "$1"/lib/modules/*/vmlinuz)
+	mkdir -p "$1/boot"
+	mv "$image" "$1/boot/vmlinuz-$(basename "${image%/vmlinuz}")"
+	find "$1/usr/lib/modules" -name '*.ko.xz' -exec xz -d {} +
 }
 
 # stock_headers NAME: prints a folder in which `make -C FOLDER M=...` builds a module for that kernel.
