@@ -7,6 +7,7 @@ use super::PhysicalMemory;
 use super::block::Contents;
 use super::frame::{Frame, Owner};
 use super::free_list::BLOCK_ORDER;
+use super::mobility::Mobility;
 use super::zone::{Watermarks, Zone};
 
 /// What a block holds.
@@ -106,6 +107,71 @@ impl PhysicalMemory {
             .iter()
             .find(|zone| zone.node == node && zone.kind == kind)?;
         Some(zone.lists.areas().to_vec())
+    }
+
+    /// Whether the node's memory needs no reclaim: a zone has its high watermark (`pgdat_balanced`).
+    #[must_use]
+    pub fn is_balanced(&self) -> bool {
+        let mut zones = self.zones.iter();
+        zones.any(|zone| zone.free >= zone.watermarks.high + zone.kept)
+    }
+
+    /// Each zone's node and blocks, in the order of their addresses.
+    pub fn zone_blocks(&self) -> impl Iterator<Item = (u32, std::ops::Range<u32>)> + '_ {
+        self.zones
+            .iter()
+            .map(|zone| (zone.node, zone.blocks.clone()))
+    }
+
+    /// Of a zone, by its place: free base pages, free areas of all orders, and the free pages below which it gives none to
+    /// compaction (the low watermark and what it keeps from programs).
+    #[must_use]
+    pub fn zone_free(&self, zone: usize) -> (u64, u64, u64) {
+        let zone = &self.zones[zone];
+        let areas = zone.lists.areas().iter().sum();
+        (zone.free, areas, zone.watermarks.low + zone.kept)
+    }
+
+    /// Whether a zone, by its place, has a free block for movable pages.
+    #[must_use]
+    pub fn has_free_block(&self, zone: usize) -> bool {
+        let lists = &self.zones[zone].lists;
+        (BLOCK_ORDER..=super::LARGEST_ORDER)
+            .any(|order| lists.list(order, Mobility::Movable).count > 0)
+    }
+
+    /// The kind of pages that a block is for.
+    #[must_use]
+    pub fn mobility(&self, block: u32) -> Mobility {
+        self.blocks[block as usize].mobility
+    }
+
+    /// Whether blocks are all there, and of one zone.
+    #[must_use]
+    pub fn are_of_one_zone(&self, blocks: &std::ops::Range<u32>) -> bool {
+        let holds =
+            |zone: &Zone| zone.blocks.start <= blocks.start && blocks.end <= zone.blocks.end;
+        self.zones.iter().any(holds)
+    }
+
+    /// The node of a chunk that lies in one zone.
+    #[must_use]
+    pub fn node_of_chunk(&self, chunk: u32) -> Option<u32> {
+        let blocks = chunk * 512..(chunk + 1) * 512;
+        let first = self.blocks.get(blocks.start as usize)?;
+        self.are_of_one_zone(&blocks)
+            .then(|| self.zones[usize::from(first.zone)].node)
+    }
+
+    /// Base pages in use: movable ones, and others.
+    #[must_use]
+    pub fn totals_in_use(&self) -> (u64, u64) {
+        self.blocks.iter().fold((0, 0), |(movable, others), block| {
+            (
+                movable + u64::from(block.movable),
+                others + u64::from(block.unmovable),
+            )
+        })
     }
 
     /// The watermarks of each zone, in the order of their addresses.
