@@ -10,6 +10,8 @@ pub mod action;
 mod build_error;
 pub mod bytes;
 pub mod compaction;
+#[cfg(feature = "conformance")]
+pub mod conformance;
 pub mod coverage;
 pub mod engine;
 pub mod failures;

@@ -1,0 +1,52 @@
+//! One bit for each base page of a region.
+
+/// 512 bits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Bits([u64; 8]);
+
+impl Bits {
+    /// All bits set.
+    pub(crate) const ALL: Bits = Bits([u64::MAX; 8]);
+
+    pub(crate) const fn get(&self, place: usize) -> bool {
+        self.0[place / 64] >> (place % 64) & 1 != 0
+    }
+
+    pub(crate) fn set(&mut self, place: usize) {
+        self.0[place / 64] |= 1 << (place % 64);
+    }
+
+    pub(crate) fn clear(&mut self, place: usize) {
+        self.0[place / 64] &= !(1 << (place % 64));
+    }
+
+    /// Bits that are set, 0 to 512.
+    pub(crate) fn count(&self) -> u16 {
+        let ones = self.0.iter().map(|word| word.count_ones()).sum::<u32>();
+        ones.try_into().unwrap_or(u16::MAX)
+    }
+
+    /// The places of the bits that are set, in order.
+    pub(crate) fn places(self) -> impl Iterator<Item = usize> {
+        (0..512).filter(move |&place| self.get(place))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    proptest::proptest! {
+        #[test]
+        fn each_bit_is_one_of_its_own(places: std::collections::BTreeSet<u16>) {
+            let places: std::collections::BTreeSet<usize> =
+                places.into_iter().map(|place| usize::from(place % 512)).collect();
+            let mut bits = Bits::default();
+            places.iter().for_each(|&place| bits.set(place));
+            proptest::prop_assert_eq!(usize::from(bits.count()), places.len());
+            proptest::prop_assert!(bits.places().eq(places.iter().copied()));
+            places.iter().for_each(|&place| bits.clear(place));
+            proptest::prop_assert_eq!(bits, Bits::default());
+        }
+    }
+}

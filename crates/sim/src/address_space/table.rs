@@ -1,0 +1,136 @@
+//! Page tables: what maps each region, with Accessed bits, and with what the simulation knows beyond them.
+
+use crate::physical::Frame;
+
+use super::bits::Bits;
+
+/// The frame number that stands for no page.
+const NONE: u32 = u32::MAX;
+
+/// The page tables of one span: a PMD table and what it leads to.
+#[derive(Debug)]
+pub(crate) struct SpanTable {
+    /// The giant page that maps all of it. Its parts stay noted below, as huge pages.
+    pub(crate) giant: Option<Marks>,
+    /// Each region, by its place in the span.
+    pub(crate) regions: Box<[Entry]>,
+    /// Where the table itself lies.
+    pub(crate) table: Frame,
+}
+
+impl SpanTable {
+    pub(crate) fn new(table: Frame) -> Self {
+        SpanTable {
+            giant: None,
+            regions: (0..512).map(|_| Entry::None).collect(),
+            table,
+        }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.regions
+            .iter()
+            .all(|entry| matches!(entry, Entry::None))
+    }
+}
+
+/// What maps a region.
+#[derive(Debug)]
+pub(crate) enum Entry {
+    None,
+    Base(Box<BasePages>),
+    Huge(Box<HugePage>),
+}
+
+/// Whether a larger page was accessed: since a manager looked at the process last, and since one looked at physical memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Marks {
+    pub(crate) accessed: bool,
+    pub(crate) young: bool,
+}
+
+impl Marks {
+    pub(crate) const SET: Marks = Marks {
+        accessed: true,
+        young: true,
+    };
+}
+
+/// A region that base pages map.
+#[derive(Clone, Debug)]
+pub(crate) struct BasePages {
+    frames: [u32; 512],
+    /// The Accessed bits, for whoever looks at processes.
+    pub(crate) accessed: Bits,
+    /// The same for whoever looks at physical memory, as `PG_young` keeps the two apart in Linux.
+    pub(crate) young: Bits,
+    /// Pages that the process wrote something other than zeros to.
+    pub(crate) filled: Bits,
+    mapped: u16,
+    /// Where the PTE table itself lies.
+    pub(crate) table: Frame,
+}
+
+impl BasePages {
+    pub(crate) fn new(table: Frame) -> Self {
+        BasePages {
+            frames: [NONE; 512],
+            accessed: Bits::default(),
+            young: Bits::default(),
+            filled: Bits::default(),
+            mapped: 0,
+            table,
+        }
+    }
+
+    pub(crate) fn frame(&self, place: usize) -> Option<Frame> {
+        let number = self.frames[place];
+        (number != NONE).then(|| Frame::new(number))
+    }
+
+    /// Base pages that are mapped, 0 to 512.
+    pub(crate) fn mapped(&self) -> u16 {
+        self.mapped
+    }
+
+    /// Maps a page that was not mapped.
+    pub(crate) fn map(&mut self, place: usize, frame: Frame) {
+        debug_assert_eq!(self.frames[place], NONE);
+        self.frames[place] = frame.number();
+        self.mapped += 1;
+    }
+
+    /// A page lies elsewhere now.
+    pub(crate) fn moved(&mut self, place: usize, frame: Frame) {
+        debug_assert_ne!(self.frames[place], NONE);
+        self.frames[place] = frame.number();
+    }
+
+    /// Forgets a page, and where it lay.
+    pub(crate) fn unmap(&mut self, place: usize) -> Option<Frame> {
+        let frame = self.frame(place)?;
+        self.frames[place] = NONE;
+        self.mapped -= 1;
+        self.accessed.clear(place);
+        self.young.clear(place);
+        self.filled.clear(place);
+        Some(frame)
+    }
+
+    /// The pages that are mapped: place and frame.
+    pub(crate) fn pages(&self) -> impl Iterator<Item = (usize, Frame)> + '_ {
+        (0..512).filter_map(|place| Some((place, self.frame(place)?)))
+    }
+}
+
+/// A region that a huge page maps.
+#[derive(Clone, Debug)]
+pub(crate) struct HugePage {
+    /// Its first frame.
+    pub(crate) frame: Frame,
+    pub(crate) marks: Marks,
+    /// Base pages in it that hold something other than zeros.
+    pub(crate) filled: Bits,
+    /// Where the PTE table lies that is kept for a split (`pgtable_trans_huge_deposit`).
+    pub(crate) table: Frame,
+}

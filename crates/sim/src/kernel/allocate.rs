@@ -1,0 +1,50 @@
+//! Allocation with what the kernel does when memory is short: it reclaims page cache, and compacts for a block.
+
+use mega_core::compaction::HUGE_ORDER;
+
+use super::Kernel;
+use super::compaction::Mode;
+use crate::physical::{Frame, Pages, Urgency};
+
+impl Kernel {
+    /// Allocates; returns with it the cycles that the caller waited for compaction (`__alloc_pages_slowpath`).
+    ///
+    /// kswapd runs at once, on a CPU of its own: what it does takes none of the caller's time.
+    pub(super) fn allocate(
+        &mut self,
+        pages: Pages,
+        node: u32,
+        compacts: bool,
+    ) -> (Option<Frame>, u64) {
+        if let Some(frame) = self.memory.allocate(pages, node, Urgency::Normal) {
+            return (Some(frame), 0);
+        }
+        self.reclaim();
+        if let Some(frame) = self.memory.allocate(pages, node, Urgency::Pressed) {
+            return (Some(frame), 0);
+        }
+        if usize::from(pages.order()) < HUGE_ORDER || !compacts {
+            return (None, 0);
+        }
+        let mut waited = 0;
+        for mode in [Mode::Async, Mode::Sync] {
+            waited += self.compact_for_block(node, mode);
+            if let Some(frame) = self.memory.allocate(pages, node, Urgency::Pressed) {
+                self.counters.compact_successes += 1;
+                return (Some(frame), waited);
+            }
+        }
+        (None, waited)
+    }
+
+    /// Evicts page cache until a zone has its high watermark (kswapd, `balance_pgdat`).
+    fn reclaim(&mut self) {
+        while !self.memory.is_balanced() {
+            let Some(frame) = self.cache.evict() else {
+                return;
+            };
+            self.memory.free(frame);
+            self.counters.reclaimed += 1;
+        }
+    }
+}

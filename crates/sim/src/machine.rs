@@ -1,0 +1,335 @@
+//! The simulated machine: the kernel and its programs in simulated time, behind the traits that the live machine has.
+//!
+//! Time is counted in cycles. Each program has a CPU of its own and goes on while the manager works, but for the time in which
+//! what the manager does to it makes it stand still. The manager, too, has a CPU. The machine runs the programs up to its own
+//! time whenever somebody looks or acts, the one that is behind most first.
+
+use std::collections::BTreeSet;
+use std::convert::Infallible;
+use std::time::Duration;
+
+use mega_core::compaction::{Compactor, Emptied, PhysicalObservation, Target};
+use mega_core::{
+    Action, ActionKind, Cause, Machine, Observation, Outcome, ProcessId, ProcessObservation,
+    RegionRef,
+};
+
+use crate::kernel::{Fault, Kernel, Khugepaged, Pid};
+use crate::program::{Memory, Program, Work};
+
+/// A program at work, or done.
+struct Running {
+    pid: Pid,
+    program: Box<dyn Program>,
+    /// Up to when it has worked, in cycles.
+    time: u64,
+    /// Cycles that it stood still for promotions.
+    stood: u64,
+    ended: Option<Ended>,
+}
+
+/// How a program ended, and when.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ended {
+    /// By the machine's clock.
+    pub at: Duration,
+    /// Why the kernel ended it; `None` where it did all it had to.
+    pub fault: Option<Fault>,
+}
+
+/// The machine.
+pub struct SimulatedMachine {
+    kernel: Kernel,
+    programs: Vec<Running>,
+    /// khugepaged, and when it runs next.
+    khugepaged: Option<(Khugepaged, u64)>,
+    cpus: u32,
+    now: u64,
+    /// Cycles that the manager used.
+    manager: u64,
+    observed: Option<u64>,
+    /// Processes that were looked at before.
+    known: BTreeSet<Pid>,
+    unmanaged: BTreeSet<Pid>,
+}
+
+impl SimulatedMachine {
+    /// A machine with so many CPUs and no program.
+    #[must_use]
+    pub fn new(kernel: Kernel, cpus: u32) -> Self {
+        SimulatedMachine {
+            kernel,
+            programs: Vec::new(),
+            khugepaged: None,
+            cpus,
+            now: 0,
+            manager: 0,
+            observed: None,
+            known: BTreeSet::new(),
+            unmanaged: BTreeSet::new(),
+        }
+    }
+
+    /// Lets khugepaged run from now on.
+    pub fn start_khugepaged(&mut self, khugepaged: Khugepaged) {
+        let first = self.now + self.cycles(khugepaged.settings().sleep);
+        self.khugepaged = Some((khugepaged, first));
+    }
+
+    /// Starts a program on a node.
+    pub fn start(&mut self, program: Box<dyn Program>, node: u32) -> Pid {
+        let pid = self.kernel.spawn(node);
+        self.programs.push(Running {
+            pid,
+            program,
+            time: self.now,
+            stood: 0,
+            ended: None,
+        });
+        pid
+    }
+
+    /// Leaves a process out of what the manager sees.
+    pub fn leave_unmanaged(&mut self, pid: Pid) {
+        self.unmanaged.insert(pid);
+    }
+
+    /// The kernel.
+    #[must_use]
+    pub fn kernel(&self) -> &Kernel {
+        &self.kernel
+    }
+
+    /// The kernel, to change: as a program or an administrator that is not simulated would.
+    pub fn kernel_mut(&mut self) -> &mut Kernel {
+        &mut self.kernel
+    }
+
+    /// How the program of a process ended, if it did.
+    #[must_use]
+    pub fn ended(&self, pid: Pid) -> Option<Ended> {
+        self.running(pid)?.ended
+    }
+
+    /// How long a program has worked, without what it stood still for promotions.
+    #[must_use]
+    pub fn stood_still(&self, pid: Pid) -> Duration {
+        let stood = self.running(pid).map_or(0, |running| running.stood);
+        self.kernel.costs().time(stood)
+    }
+
+    fn running(&self, pid: Pid) -> Option<&Running> {
+        self.programs.iter().find(|running| running.pid == pid)
+    }
+
+    /// Whether a program is still at work.
+    #[must_use]
+    pub fn is_busy(&self) -> bool {
+        self.programs.iter().any(|running| running.ended.is_none())
+    }
+
+    fn cycles(&self, time: Duration) -> u64 {
+        self.kernel.costs().cycles(time)
+    }
+
+    /// Lets the manager work for so many cycles.
+    fn spend(&mut self, cycles: u64) {
+        self.now += cycles;
+        self.manager += cycles;
+    }
+
+    /// Brings the programs and khugepaged up to the machine's time.
+    fn catch_up(&mut self) {
+        loop {
+            let behind = self.programs.iter().enumerate();
+            let behind = behind
+                .filter(|(_, running)| running.ended.is_none() && running.time < self.now)
+                .min_by_key(|(place, running)| (running.time, *place))
+                .map(|(place, running)| (running.time, place));
+            let daemon = self.khugepaged.as_ref().map(|(_, next)| *next);
+            match (behind, daemon.filter(|next| *next < self.now)) {
+                (Some((time, place)), daemon) if daemon.is_none_or(|next| time <= next) => {
+                    self.run(place);
+                }
+                (_, Some(next)) => self.run_khugepaged(next),
+                (_, None) => break,
+            }
+        }
+        self.kernel.set_time(self.kernel.costs().time(self.now));
+    }
+
+    fn run(&mut self, place: usize) {
+        let costs = *self.kernel.costs();
+        let running = &mut self.programs[place];
+        self.kernel.set_time(costs.time(running.time));
+        let mut memory = Memory {
+            kernel: &mut self.kernel,
+            pid: running.pid,
+            spent: 0,
+        };
+        let result = running.program.work(&mut memory);
+        // Whatever a program does takes a cycle at least, so that time goes on.
+        running.time += memory.spent.max(1);
+        let at = costs.time(running.time);
+        let (fault, exits) = match result {
+            Ok(Work::GoesOn) => return,
+            Ok(Work::Rests(time)) => {
+                running.time += costs.cycles(time);
+                return;
+            }
+            Ok(Work::Finished) => (None, false),
+            Ok(Work::Exits) => (None, true),
+            Err(fault) => (Some(fault), true),
+        };
+        running.ended = Some(Ended { at, fault });
+        if exits {
+            self.kernel.exit(running.pid);
+        }
+    }
+
+    fn run_khugepaged(&mut self, at: u64) {
+        let Some((mut khugepaged, _)) = self.khugepaged.take() else {
+            return;
+        };
+        let mut stalled = Vec::new();
+        let took = khugepaged.round(&mut self.kernel, &mut |pid, cycles| {
+            stalled.push((pid, cycles))
+        });
+        for (pid, cycles) in stalled {
+            self.stand_still(pid, at, cycles);
+        }
+        let next = at + took + self.cycles(khugepaged.settings().sleep);
+        self.khugepaged = Some((khugepaged, next));
+    }
+
+    /// A process stands still from a time on.
+    fn stand_still(&mut self, pid: Pid, from: u64, cycles: u64) {
+        let running = self.programs.iter_mut().find(|running| running.pid == pid);
+        if let Some(running) = running.filter(|running| running.ended.is_none()) {
+            running.time = running.time.max(from) + cycles;
+            running.stood += cycles;
+        }
+    }
+
+    fn perform(&mut self, action: &Action) -> Outcome {
+        self.catch_up();
+        let Some(pid) = self.managed(action.target.process) else {
+            return Outcome::Failed(Cause::Gone);
+        };
+        let region = action.target.region;
+        let kernel = &mut self.kernel;
+        let (outcome, cycles) = match action.kind {
+            ActionKind::Promote => kernel.promote(pid, region),
+            ActionKind::Demote => kernel.demote(pid, region),
+            ActionKind::PromoteGiant => kernel.promote_giant(pid, region),
+            ActionKind::DemoteGiant => kernel.demote_giant(pid, region),
+            ActionKind::FreeZero => kernel.free_zero(pid, region),
+        };
+        self.stand_still(pid, self.now, cycles);
+        self.spend(cycles);
+        outcome
+    }
+
+    fn managed(&self, process: ProcessId) -> Option<Pid> {
+        let pid = self.kernel.find(process)?;
+        (!self.unmanaged.contains(&pid)).then_some(pid)
+    }
+
+    fn observe_process(&mut self, pid: Pid) -> ProcessObservation {
+        let (regions, cycles) = self.kernel.look(pid);
+        self.spend(cycles);
+        let process = self.kernel.process(pid);
+        ProcessObservation {
+            process: process.id,
+            regions,
+            accesses_known: !self.known.insert(pid),
+            node: Some(process.node),
+            cgroup: None,
+        }
+    }
+}
+
+impl Machine for SimulatedMachine {
+    type Error = Infallible;
+
+    fn now(&self) -> Duration {
+        self.kernel.costs().time(self.now)
+    }
+
+    fn cpu_time(&self) -> Duration {
+        self.kernel.costs().time(self.manager)
+    }
+
+    fn observe(&mut self) -> Result<Observation, Infallible> {
+        self.catch_up();
+        let before = self.observed.replace(self.now).unwrap_or(self.now);
+        let interval = self.kernel.costs().time(self.now - before);
+        let living = self
+            .kernel
+            .processes()
+            .filter(|(_, process)| process.is_alive());
+        let managed: Vec<Pid> = living
+            .map(|(pid, _)| pid)
+            .filter(|pid| !self.unmanaged.contains(pid))
+            .collect();
+        let processes = managed
+            .into_iter()
+            .map(|pid| self.observe_process(pid))
+            .collect();
+        let busy = self
+            .programs
+            .iter()
+            .filter(|running| running.ended.is_none());
+        let busy = u32::try_from(busy.count()).unwrap_or(u32::MAX);
+        let settings = self.kernel.settings();
+        Ok(Observation {
+            interval,
+            processes,
+            memory: self.kernel.look_at_memory(),
+            idle_cpus: Some(self.cpus.saturating_sub(busy).into()),
+            giant_pages: settings.giant_pages,
+            free_zero: settings.giant_pages,
+        })
+    }
+
+    fn count_zero_filled(&mut self, target: RegionRef) -> Option<u16> {
+        let pid = self.managed(target.process)?;
+        let (count, cycles) = self.kernel.count_zero_filled(pid, target.region)?;
+        self.spend(cycles);
+        Some(count)
+    }
+
+    fn rest(&mut self, time: Duration) {
+        // Rounded up: a rest that is asked for takes place.
+        let cycles = self.cycles(time);
+        self.now += cycles + u64::from(!time.is_zero());
+        self.catch_up();
+    }
+
+    fn act(&mut self, actions: &[Action]) -> Vec<Outcome> {
+        actions.iter().map(|action| self.perform(action)).collect()
+    }
+}
+
+impl Compactor for SimulatedMachine {
+    type Error = Infallible;
+
+    fn observe_physical(&mut self) -> Result<PhysicalObservation, Infallible> {
+        self.catch_up();
+        let (observation, cycles) = self.kernel.look_at_physical();
+        self.spend(cycles);
+        Ok(observation)
+    }
+
+    fn empty(&mut self, targets: &[Target]) -> Result<Vec<Emptied>, Infallible> {
+        let mut reports = Vec::with_capacity(targets.len());
+        for target in targets {
+            self.catch_up();
+            let (report, cycles) = self.kernel.empty(target);
+            self.spend(cycles);
+            let took = self.kernel.costs().time(cycles);
+            reports.push(Emptied { took, ..report });
+        }
+        Ok(reports)
+    }
+}

@@ -1,0 +1,123 @@
+//! What an allocation takes when its own kind of blocks has nothing free: areas, or whole blocks, of another kind.
+
+use super::PhysicalMemory;
+use super::block::{FrameKind, NONE};
+use super::frame::Frame;
+use super::free_list::{BLOCK_ORDER, LARGEST_ORDER};
+use super::mobility::Mobility;
+use mega_core::compaction::PAGES_PER_BLOCK;
+
+impl PhysicalMemory {
+    /// Takes an area from another kind's lists, with its block where that is allowed (`__rmqueue_fallback`). From no split
+    /// block where `keeps_blocks` is set (`ALLOC_NOFRAGMENT`).
+    pub(super) fn take_fallback(
+        &mut self,
+        zone: usize,
+        order: u8,
+        mobility: Mobility,
+        keeps_blocks: bool,
+    ) -> Option<Frame> {
+        let least = if order < BLOCK_ORDER && keeps_blocks {
+            BLOCK_ORDER
+        } else {
+            order
+        };
+        let (largest, other) = (least..=LARGEST_ORDER)
+            .rev()
+            .find_map(|found| Some((found, self.fallback(zone, found, mobility)?)))?;
+        let may_claim = may_claim(largest, mobility);
+        let (found, other) = if !may_claim && mobility == Mobility::Movable && largest > order {
+            // It cannot have the block, so it breaks the smallest area. That does no lasting harm: it can move.
+            (order..=LARGEST_ORDER)
+                .find_map(|found| Some((found, self.fallback(zone, found, mobility)?)))?
+        } else {
+            (largest, other)
+        };
+        self.events.fallbacks += 1;
+        let first = Frame::new(self.zones[zone].lists.list(found, other).first);
+        Some(self.steal(zone, first, found, order, mobility, may_claim))
+    }
+
+    /// Whose list of that order has something (`find_suitable_fallback`).
+    fn fallback(&self, zone: usize, order: u8, mobility: Mobility) -> Option<Mobility> {
+        let lists = &self.zones[zone].lists;
+        let mut others = mobility.fallbacks().iter().copied();
+        others.find(|&other| lists.list(order, other).first != NONE)
+    }
+
+    /// `steal_suitable_fallback`.
+    fn steal(
+        &mut self,
+        zone: usize,
+        first: Frame,
+        found: u8,
+        order: u8,
+        mobility: Mobility,
+        may_claim: bool,
+    ) -> Frame {
+        let other = self.mobility_of(first);
+        if found >= BLOCK_ORDER {
+            self.remove(first, found, other);
+            for block in 0..1u32 << (found - BLOCK_ORDER) {
+                let block = &mut self.blocks[(first.block_index() + block) as usize];
+                self.events.blocks_claimed += u64::from(block.mobility != mobility);
+                block.mobility = mobility;
+            }
+            self.expand(first, order, found, mobility);
+            return first;
+        }
+        let block = first.block_index();
+        if may_claim && self.is_worth_claiming(block, mobility) {
+            self.change_kind(block, mobility);
+            self.events.blocks_claimed += 1;
+            if let Some(first) = self.take_smallest(zone, order, mobility) {
+                return first;
+            }
+        }
+        self.remove(first, found, other);
+        self.expand(first, order, found, other);
+        first
+    }
+
+    /// Whether at least half of the block is free or of the kind that is wanted.
+    fn is_worth_claiming(&self, block: u32, mobility: Mobility) -> bool {
+        let block = &self.blocks[block as usize];
+        let alike = match (mobility, block.mobility) {
+            (Mobility::Movable, _) => block.movable,
+            // All that cannot be moved counts: which of it is of which kind is not known.
+            (_, Mobility::Movable) => block.unmovable,
+            _ => 0,
+        };
+        block.free + alike >= PAGES_PER_BLOCK / 2
+    }
+
+    /// Makes a split block one of another kind, and moves its free areas to the ends of that kind's lists
+    /// (`__move_freepages_block`).
+    pub(super) fn change_kind(&mut self, block: u32, mobility: Mobility) {
+        let other = self.blocks[block as usize].mobility;
+        for (offset, order) in self.free_areas_of(block) {
+            let first = Frame::in_block(block, offset);
+            self.remove(first, order, other);
+            self.add_to_tail(first, order, mobility);
+        }
+        self.blocks[block as usize].mobility = mobility;
+    }
+
+    /// The free areas of a split block: place and order.
+    fn free_areas_of(&self, block: u32) -> Vec<(usize, u8)> {
+        let Some(frames) = self.blocks[block as usize].frames() else {
+            return Vec::new();
+        };
+        let free = frames.areas().filter_map(|(offset, kind, _)| match kind {
+            FrameKind::Free(order) => Some((offset, order)),
+            _ => None,
+        });
+        free.collect()
+    }
+}
+
+/// Whether an allocation may claim the block that it falls back to (`can_steal_fallback`): pages that cannot move always,
+/// so that they stay together; others for large areas only.
+fn may_claim(found: u8, mobility: Mobility) -> bool {
+    found >= BLOCK_ORDER / 2 || mobility != Mobility::Movable
+}

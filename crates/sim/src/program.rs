@@ -1,0 +1,81 @@
+//! Programs that run on the simulated machine, and what they can do.
+
+use std::time::Duration;
+
+use crate::address_space::Advice;
+use crate::kernel::{Fault, Kernel, Pid};
+
+/// A program. It decides by itself what it does next, and by nothing but what it did and was told before.
+pub trait Program {
+    /// Works on, for some microseconds or so: the shorter, the finer programs and manager take turns.
+    ///
+    /// # Errors
+    ///
+    /// Where its memory could not be touched; the kernel ends it then.
+    fn work(&mut self, memory: &mut Memory<'_>) -> Result<Work, Fault>;
+}
+
+/// What a program does after a piece of work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Work {
+    /// It works on.
+    GoesOn,
+    /// It does nothing for that time.
+    Rests(Duration),
+    /// It has done all that it had to, and keeps its memory.
+    Finished,
+    /// It exits.
+    Exits,
+}
+
+/// The memory of a program, while it works.
+#[derive(Debug)]
+pub struct Memory<'a> {
+    pub(crate) kernel: &'a mut Kernel,
+    pub(crate) pid: Pid,
+    pub(crate) spent: u64,
+}
+
+impl Memory<'_> {
+    /// Maps memory; returns its first address.
+    pub fn map(&mut self, bytes: u64, advice: Advice) -> u64 {
+        self.kernel.map(self.pid, bytes, advice)
+    }
+
+    /// Gives a mapping back.
+    pub fn unmap(&mut self, start: u64, bytes: u64) {
+        self.spent += self.kernel.unmap(self.pid, start, bytes);
+    }
+
+    /// Gives the pages of a range back and keeps it mapped (`MADV_DONTNEED`).
+    pub fn discard(&mut self, start: u64, bytes: u64) {
+        self.spent += self.kernel.discard(self.pid, start, bytes);
+    }
+
+    /// Writes to a base page.
+    ///
+    /// # Errors
+    ///
+    /// Where it is not mapped, and where memory is used up.
+    pub fn touch(&mut self, address: u64) -> Result<(), Fault> {
+        self.spent += self.kernel.touch(self.pid, address)?.fault;
+        Ok(())
+    }
+
+    /// Works for so many cycles without touching memory that is counted.
+    pub fn compute(&mut self, cycles: u64) {
+        self.spent += cycles;
+    }
+
+    /// The process that the program runs in.
+    #[must_use]
+    pub fn pid(&self) -> Pid {
+        self.pid
+    }
+
+    /// The kernel, to look at.
+    #[must_use]
+    pub fn kernel(&self) -> &Kernel {
+        self.kernel
+    }
+}
