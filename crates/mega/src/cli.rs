@@ -60,6 +60,12 @@ Exit codes: 0 enough is in huge pages, 1 not enough is, or failed, 2 wrong usage
 Example:
   mega coverage --select guests --min 95% --wait 60s";
 
+const EVENTS_EXAMPLE: &str = "\
+Exit codes: 0 done, 1 no mega is running or one did not answer, 2 wrong usage, 3 a privilege is missing.
+
+Example:
+  mega events --follow --json";
+
 const GROW_EXAMPLE: &str = "\
 Exit codes: 0 hzmem got as much as you asked for, 1 it got less, 2 wrong usage, 3 a kernel feature or a privilege \
 is missing.
@@ -132,6 +138,9 @@ pub(crate) enum Command {
     /// Show how much of a program's memory is in huge pages, why not more, and what would help
     #[command(after_help = COVERAGE_EXAMPLE)]
     Coverage(Coverage),
+    /// Show what has changed: promised coverage kept or broken, processes managed or refused, reloads, errors
+    #[command(after_help = EVENTS_EXAMPLE)]
+    Events(Events),
     /// Show, grow and shrink the memory of hzmem, which compresses cold huge pages (needs its kernel module)
     #[command(after_help = EXIT_CODES)]
     Hz(Hz),
@@ -435,6 +444,17 @@ pub(crate) struct Coverage {
     #[arg(long, value_name = "TIME", default_value = "0s", value_parser = value::wait)]
     pub(crate) wait: Duration,
     /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// `mega events`
+#[derive(Debug, Args)]
+pub(crate) struct Events {
+    /// Go on with what changes from now on, until you stop it; also of managers that start later
+    #[arg(long, short)]
+    pub(crate) follow: bool,
+    /// Print one JSON object a line
     #[arg(long)]
     pub(crate) json: bool,
 }

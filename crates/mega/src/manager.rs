@@ -19,6 +19,7 @@ use mega_linux::{Error, Host, LinuxMachine, MachineOptions, process};
 
 use crate::config::{Config, Settings};
 use crate::contiguity::Contiguity;
+use crate::events::{Change, Followed, Who};
 use crate::exit::Failure;
 use crate::membership::{Membership, Scope};
 use crate::refusals::Refusals;
@@ -32,15 +33,14 @@ const WATCH: RangeInclusive<Duration> = Duration::from_millis(250)..=Duration::f
 /// The share of a core that looking for processes may take, within these bounds.
 const WATCHING_SHARE: f64 = 0.0005;
 
-/// Tells the user one line.
-pub(crate) type Teller = Box<dyn FnMut(&str) + Send>;
-
 /// What came of a tick.
 pub(crate) struct Tick {
     /// The time until the next one.
     pub(crate) pause: Duration,
     /// Whether a step was taken, so that a snapshot tells something new.
     pub(crate) has_news: bool,
+    /// What changed in it, and before it since the last one.
+    pub(crate) changes: Vec<Change>,
 }
 
 /// Manages groups of processes.
@@ -68,7 +68,8 @@ pub(crate) struct Manager {
     last_error: Option<String>,
     /// The processes that somebody looks closely at.
     watch: Watch,
-    tell: Teller,
+    /// What changed since the last tick.
+    changes: Vec<Change>,
 }
 
 impl Manager {
@@ -82,10 +83,9 @@ impl Manager {
         mode: Mode,
         fault: Fault,
         started: Duration,
-        tell: Teller,
     ) -> Result<Self, Error> {
         let claims = Claims::open(&RunDir::open()?)?;
-        Self::with_claims(host, mode, fault, started, tell, Some(claims))
+        Self::with_claims(host, mode, fault, started, Some(claims))
     }
 
     /// Makes a manager that only looks, at processes that another mega manages too. `host` refuses every write.
@@ -97,9 +97,8 @@ impl Manager {
         mode: Mode,
         fault: Fault,
         started: Duration,
-        tell: Teller,
     ) -> Result<Self, Error> {
-        Self::with_claims(host, mode, fault, started, tell, None)
+        Self::with_claims(host, mode, fault, started, None)
     }
 
     fn with_claims(
@@ -107,7 +106,6 @@ impl Manager {
         mode: Mode,
         fault: Fault,
         started: Duration,
-        tell: Teller,
         claims: Option<Claims>,
     ) -> Result<Self, Error> {
         let own = process::stat(host.kernel().as_ref(), std::process::id())?.process();
@@ -127,7 +125,7 @@ impl Manager {
             held_elsewhere: BTreeSet::new(),
             last_error: None,
             watch: Watch::default(),
-            tell,
+            changes: Vec::new(),
         })
     }
 
@@ -181,6 +179,11 @@ impl Manager {
             };
             self.groups.push(group);
             selections.push(select.selection);
+        }
+        for (name, mut group) in old {
+            let nobody = BTreeSet::new();
+            self.changes
+                .extend(group.followed.update(&name, &nobody, |_| String::new()));
         }
         self.membership = Membership::new(Scope::Selections(selections));
         Ok(())
@@ -240,6 +243,7 @@ impl Manager {
         Tick {
             pause: due.map_or(*WATCH.end(), |due| due.saturating_sub(now)),
             has_news,
+            changes: std::mem::take(&mut self.changes),
         }
     }
 
@@ -255,9 +259,7 @@ impl Manager {
             let Some(group) = self.groups.get_mut(index).filter(|group| group.due <= now) else {
                 continue;
             };
-            for line in group.step() {
-                (self.tell)(&format!("{}: {line}", group.name));
-            }
+            self.changes.extend(group.step());
             // The other groups do not pay for this one.
             let used = self.host.kernel().cpu_time().saturating_sub(cpu_before);
             for (other, group) in self.groups.iter_mut().enumerate() {
@@ -279,7 +281,8 @@ impl Manager {
         };
         let now = self.host.kernel().now();
         if let Err(error) = contiguity.keep_ahead(&unmet, now) {
-            (self.tell)(&format!("{error}; going on without compaction"));
+            let why = format!("{error}; going on without compaction");
+            self.changes.push(Change::error(None, &why));
             self.contiguity = None;
         }
     }
@@ -298,10 +301,13 @@ impl Manager {
                 if let Err(error) = group.claim(self.claims.as_ref(), *process)
                     && self.held_elsewhere.insert(*process)
                 {
-                    (self.tell)(&error.to_string());
+                    let who = group.who(*process);
+                    self.changes.push(Change::refused(who, &error.to_string()));
                 }
             }
-            let targets = group.claims.keys().copied().collect();
+            let targets: BTreeSet<ProcessId> = group.claims.keys().copied().collect();
+            self.changes.extend(group.follow(&targets));
+            let targets = targets.into_iter().collect();
             group.machine.inner.set_targets(targets);
         }
     }
@@ -317,7 +323,7 @@ impl Manager {
             .err()
             .map(|error| format!("{error}; going on with the processes known before"));
         if let Some(news) = error.as_ref().filter(|_| error != self.last_error) {
-            (self.tell)(news);
+            self.changes.push(Change::error(None, news));
         }
         self.last_error = error;
         members
@@ -366,6 +372,8 @@ struct Group {
     keeps_ended: bool,
     /// Processes that the latest step could not observe.
     refusals: Refusals,
+    /// What was told of its processes.
+    followed: Followed,
     /// The longest time that mega held a process's mmap lock in one go, since the start.
     longest_hold: Duration,
     /// Why the latest step failed, if it did.
@@ -386,6 +394,7 @@ impl Group {
             latest: None,
             keeps_ended: false,
             refusals: Refusals::default(),
+            followed: Followed::default(),
             longest_hold: Duration::ZERO,
             last_error: None,
             unmet: Vec::new(),
@@ -427,8 +436,21 @@ impl Group {
         }
     }
 
-    /// Takes a step. Returns what the user should know and was not told before.
-    fn step(&mut self) -> Vec<String> {
+    fn who(&self, process: ProcessId) -> Who {
+        let name = snapshot::name(self.machine.inner.host(), process);
+        Who::new(&self.name, process, name)
+    }
+
+    /// Takes note of its processes, as they are now. Returns who has come and who has left.
+    fn follow(&mut self, processes: &BTreeSet<ProcessId>) -> Vec<Change> {
+        let host = self.machine.inner.host();
+        self.followed.update(&self.name, processes, |process| {
+            snapshot::name(host, process)
+        })
+    }
+
+    /// Takes a step. Returns what changed and was not told before.
+    fn step(&mut self) -> Vec<Change> {
         self.due = self.machine.inner.now() + self.idle_interval();
         let error = self.take_step().err().map(|error| error.to_string());
         let news = error.clone().filter(|_| error != self.last_error);
@@ -436,13 +458,36 @@ impl Group {
         self.longest_hold = self.longest_hold.max(self.machine.inner.longest_hold());
         let refused = self.machine.inner.take_refused().into_iter();
         let host = self.machine.inner.host();
-        let mut lines = self.refusals.renew(
+        let refused = self.refusals.renew(
             refused.map(|(process, error)| (process, error.to_string())),
             |process| snapshot::name(host, process),
             |process| self.claims.contains_key(process),
         );
-        lines.extend(news);
-        lines
+        let mut changes: Vec<Change> = refused
+            .into_iter()
+            .map(|(process, report)| {
+                let who = Who::new(&self.name, process, report.name);
+                Change::refused(who, &report.why)
+            })
+            .collect();
+        changes.extend(news.map(|why| Change::error(Some(&self.name), &why)));
+        changes.extend(self.look_at_promise());
+        changes
+    }
+
+    /// Whose coverage is as promised again, or no longer, as of the latest step.
+    fn look_at_promise(&mut self) -> Vec<Change> {
+        let Some(latest) = &self.latest else {
+            return Vec::new();
+        };
+        let now = self.machine.inner.now();
+        self.followed.look(
+            &self.name,
+            self.settings.coverage,
+            &latest.processes,
+            &latest.memory,
+            now,
+        )
     }
 
     fn take_step(&mut self) -> Result<(), Error> {

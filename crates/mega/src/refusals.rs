@@ -1,4 +1,4 @@
-//! Processes that run and cannot be observed. The user is told once why; the status shows it for as long as it is so.
+//! Processes that run and cannot be observed. That is told once; the status shows it for as long as it is so.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,8 +8,6 @@ use crate::report::RefusedReport;
 
 /// A status shows at most so many refused processes. A group may have thousands.
 const SHOWN: usize = 100;
-/// Lines that are told at most after one step: what refuses one process may refuse ten thousand.
-const TOLD: usize = 20;
 
 /// The processes of a group that were refused.
 #[derive(Debug, Default)]
@@ -22,35 +20,27 @@ pub(crate) struct Refusals {
 
 impl Refusals {
     /// Notes which processes a step could not observe, and why. `name` names a process; `is_ours` says whether it still
-    /// belongs to the group. Returns one line for each process and reason that was not told before.
+    /// belongs to the group. Returns each process and reason that was not told before.
     pub(crate) fn renew(
         &mut self,
         refused: impl IntoIterator<Item = (ProcessId, String)>,
         name: impl Fn(ProcessId) -> String,
         is_ours: impl Fn(&ProcessId) -> bool,
-    ) -> Vec<String> {
+    ) -> Vec<(ProcessId, RefusedReport)> {
         self.told.retain(|process, _| is_ours(process));
         self.now.clear();
-        let mut lines = Vec::new();
+        let mut news = Vec::new();
         for (process, why) in refused {
             let name = name(process);
-            if self.told.entry(process).or_default().insert(why.clone()) {
-                lines.push(format!(
-                    "{name} (pid {}) is not managed: {why}",
-                    process.pid
-                ));
-            }
             let pid = process.pid;
-            self.now.insert(process, RefusedReport { pid, name, why });
+            let is_news = self.told.entry(process).or_default().insert(why.clone());
+            let report = RefusedReport { pid, name, why };
+            if is_news {
+                news.push((process, report.clone()));
+            }
+            self.now.insert(process, report);
         }
-        if lines.len() > TOLD {
-            let more = lines.len() - TOLD;
-            lines.truncate(TOLD);
-            lines.push(format!(
-                "{more} more are not managed; `mega status` shows why"
-            ));
-        }
-        lines
+        news
     }
 
     /// How many processes the latest step could not observe.
@@ -76,20 +66,18 @@ mod tests {
         let refused = refused
             .iter()
             .map(|&(pid, why)| (process(pid), why.to_owned()));
-        refusals.renew(refused, |_| "cat".to_owned(), |process| process.pid != 9)
+        let news = refusals.renew(refused, |_| "cat".to_owned(), |process| process.pid != 9);
+        let words = |(_, news): (ProcessId, RefusedReport)| {
+            format!("{} {}: {}", news.name, news.pid, news.why)
+        };
+        news.into_iter().map(words).collect()
     }
 
     #[test]
     fn each_reason_is_told_once_for_each_process() {
         let mut refusals = Refusals::default();
         let first = renew(&mut refusals, &[(7, "no"), (8, "no")]);
-        assert_eq!(
-            first,
-            [
-                "cat (pid 7) is not managed: no",
-                "cat (pid 8) is not managed: no"
-            ]
-        );
+        assert_eq!(first, ["cat 7: no", "cat 8: no"]);
         assert!(renew(&mut refusals, &[(7, "no")]).is_empty());
         assert_eq!(renew(&mut refusals, &[(7, "never")]).len(), 1);
         assert!(renew(&mut refusals, &[(7, "no")]).is_empty());
@@ -113,12 +101,7 @@ mod tests {
     fn a_status_shows_a_bounded_number() {
         let mut refusals = Refusals::default();
         let many: Vec<(u32, &str)> = (100..1000).map(|pid| (pid, "no")).collect();
-        let told = renew(&mut refusals, &many);
+        renew(&mut refusals, &many);
         assert_eq!((refusals.report().len(), refusals.count()), (SHOWN, 900));
-        assert_eq!(told.len(), TOLD + 1);
-        assert_eq!(
-            told[TOLD],
-            "880 more are not managed; `mega status` shows why"
-        );
     }
 }

@@ -154,12 +154,10 @@ impl GroupSnapshot {
     }
 
     /// How many processes have less in huge pages than was promised; 0 where nothing was.
-    #[allow(clippy::cast_precision_loss)]
     pub(crate) fn short_of_coverage(&self) -> u64 {
         let least = self.settings.coverage.unwrap_or(0.0);
         let summaries = self.latest.iter().flat_map(|report| &report.processes);
-        let short = summaries
-            .filter(|summary| (summary.huge_bytes as f64) < least * summary.mapped_bytes as f64);
+        let short = summaries.filter(|summary| !summary.reaches(least));
         short.count() as u64
     }
 

@@ -6,6 +6,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use crate::config::Config;
+use crate::events::{self, EventLog, Teller};
 use crate::exit::Failure;
 use crate::manager::Manager;
 use crate::report::{ManagerStatus, ProcessDetail};
@@ -25,6 +26,7 @@ enum Order {
 pub(crate) struct Published {
     latest: Arc<Mutex<Arc<Snapshot>>>,
     watch: Watch,
+    events: EventLog,
 }
 
 impl Published {
@@ -32,7 +34,13 @@ impl Published {
         Published {
             latest: Arc::new(Mutex::new(Arc::new(snapshot))),
             watch,
+            events: EventLog::default(),
         }
+    }
+
+    /// What has changed.
+    pub(crate) fn events(&self) -> &EventLog {
+        &self.events
     }
 
     /// The latest snapshot.
@@ -71,9 +79,11 @@ pub(crate) struct Worker {
 }
 
 impl Worker {
-    /// Starts to manage. The thread calls `beat` at least once every `patience` while all is well.
+    /// Starts to manage. The thread tells `teller` what changes, and calls `beat` at least once every `patience` while all
+    /// is well.
     pub(crate) fn start(
         manager: Manager,
+        teller: Teller,
         patience: Duration,
         beat: impl Fn() + Send + 'static,
     ) -> Result<Self, Failure> {
@@ -82,7 +92,7 @@ impl Worker {
         let place = published.clone();
         let thread = std::thread::Builder::new()
             .name("manage".to_owned())
-            .spawn(move || manage(manager, &inbox, &place, patience, &beat))
+            .spawn(move || manage(manager, &inbox, &place, teller, patience, &beat))
             .map_err(|error| Failure::Failed(format!("cannot start a thread: {error}")))?;
         Ok(Worker {
             orders,
@@ -134,6 +144,7 @@ fn manage(
     mut manager: Manager,
     inbox: &Receiver<Order>,
     published: &Published,
+    mut teller: Teller,
     patience: Duration,
     beat: &dyn Fn(),
 ) -> Manager {
@@ -142,6 +153,11 @@ fn manage(
         if tick.has_news {
             published.set(manager.snapshot());
         }
+        // Who hears of a change and asks for the status finds it there.
+        events::tell(&tick.changes, &mut teller);
+        tick.changes
+            .into_iter()
+            .for_each(|change| published.events.add(change));
         beat();
         match inbox.recv_timeout(tick.pause.min(patience)) {
             Err(RecvTimeoutError::Timeout) => {}

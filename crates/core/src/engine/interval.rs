@@ -174,6 +174,7 @@ mod tests {
             giant_bytes: 0,
             bloat_bytes: None,
             accesses_known: true,
+            rest: crate::engine::Rest::default(),
             tally: crate::engine::Tally::default(),
         }
     }

@@ -21,7 +21,7 @@ mod would;
 pub use budgets::Budgets;
 pub use closeup::{Closeup, RegionView, Verdict};
 pub use interval::Interval;
-pub use report::{ProcessSummary, StepReport};
+pub use report::{ProcessSummary, Rest, StepReport};
 pub use tally::{LastFailure, Tally};
 pub use totals::Totals;
 pub use unmet::Unmet;

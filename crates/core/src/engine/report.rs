@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use crate::observation::{MemoryObservation, ProcessObservation};
+use crate::coverage::Obstacle;
+use crate::observation::{MemoryObservation, ProcessObservation, RegionObservation};
 use crate::page::{BASE_PAGE_SIZE, HUGE_PAGE_SIZE, PageSize};
 use crate::process::ProcessId;
 
@@ -55,11 +56,60 @@ pub struct ProcessSummary {
     pub bloat_bytes: Option<u64>,
     /// Whether accesses were seen over the whole interval; otherwise `accessed_bytes` means nothing.
     pub accesses_known: bool,
+    /// Bytes of them that base pages map, by what is in the way.
+    pub rest: Rest,
     /// What was done to it, this step included.
     pub tally: Tally,
 }
 
+/// Bytes that base pages map, by what is in the way of a huge page, as far as the region itself shows it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Rest {
+    /// Nothing ([`Obstacle::None`]).
+    pub free: u64,
+    /// [`Obstacle::PartlyMapped`].
+    pub partly_mapped: u64,
+    /// [`Obstacle::Swapped`].
+    pub swapped: u64,
+}
+
+impl Rest {
+    /// Each obstacle with its bytes, 0 included.
+    pub fn iter(&self) -> impl Iterator<Item = (Obstacle, u64)> + use<> {
+        let all = [
+            (Obstacle::None, self.free),
+            (Obstacle::PartlyMapped, self.partly_mapped),
+            (Obstacle::Swapped, self.swapped),
+        ];
+        all.into_iter()
+    }
+
+    fn add(&mut self, region: &RegionObservation) {
+        let bytes = region.resident_bytes();
+        match Obstacle::seen_in(region) {
+            Obstacle::Swapped => self.swapped += bytes,
+            Obstacle::PartlyMapped => self.partly_mapped += bytes,
+            Obstacle::None | Obstacle::SharedSinceFork | Obstacle::SwitchedOff => {
+                self.free += bytes;
+            }
+        }
+    }
+}
+
 impl ProcessSummary {
+    /// The part of the mapped bytes in huge or giant pages, 0 to 1. `None` where nothing is mapped.
+    #[must_use]
+    #[allow(clippy::cast_precision_loss)]
+    pub fn coverage(&self) -> Option<f64> {
+        (self.mapped_bytes > 0).then(|| self.huge_bytes as f64 / self.mapped_bytes as f64)
+    }
+
+    /// Whether at least `least` of the mapped bytes, 0 to 1, is in huge or giant pages. Where nothing is mapped, all of it is.
+    #[must_use]
+    pub fn reaches(&self, least: f64) -> bool {
+        self.coverage().is_none_or(|coverage| coverage >= least)
+    }
+
     /// Adds up an observation of one process.
     pub(super) fn of(observed: &ProcessObservation, tally: Tally) -> Self {
         let pages = |pages: u16| u64::from(pages) * BASE_PAGE_SIZE;
@@ -72,6 +122,7 @@ impl ProcessSummary {
             giant_bytes: 0,
             bloat_bytes: None,
             accesses_known: observed.accesses_known,
+            rest: Rest::default(),
             tally,
         };
         for region in &observed.regions {
@@ -86,6 +137,8 @@ impl ProcessSummary {
                 if let Some(zero_filled) = region.zero_filled {
                     *summary.bloat_bytes.get_or_insert(0) += pages(zero_filled);
                 }
+            } else {
+                summary.rest.add(region);
             }
         }
         summary

@@ -12,11 +12,12 @@ use mega_linux::{Host, HostOptions};
 use nix::sys::signal::Signal;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use sd_notify::NotifyState;
-use tracing::{error, info, warn};
+use tracing::{info, warn};
 
 use crate::cli::Daemon;
 use crate::config::{self, Config};
 use crate::control::Server;
+use crate::events::{self, Change};
 use crate::exit::Failure;
 use crate::manager::Manager;
 use crate::metrics::{self, Endpoint};
@@ -39,7 +40,7 @@ pub(super) fn run(args: &Daemon) -> Result<ExitCode, Failure> {
         ))?;
         return Ok(ExitCode::SUCCESS);
     }
-    log_to_stderr();
+    events::start();
     let inherited = metrics::inherited()?;
     let started = LiveKernel.now();
     let signals = Signals::block(&[Signal::SIGHUP, Signal::SIGINT, Signal::SIGTERM])?;
@@ -68,10 +69,11 @@ pub(super) fn run(args: &Daemon) -> Result<ExitCode, Failure> {
         mode: FaultMode::Inherit,
         means: FaultMeans::Nothing,
     };
-    let tell = Box::new(|line: &str| warn!("{line}"));
-    let mut manager = Manager::new(host, mode, fault, started, tell)?;
+    let mut manager = Manager::new(host, mode, fault, started)?;
     manager.manage_configured(config.clone())?;
-    let worker = Worker::start(manager, patience(), || notify(&[NotifyState::Watchdog]))?;
+    let worker = Worker::start(manager, Box::new(events::report), patience(), || {
+        notify(&[NotifyState::Watchdog]);
+    })?;
     let uptime = LiveKernel.now().saturating_sub(started);
     let published = worker.published();
     let server = Server::start(&run_dir, published.clone(), config.status_group);
@@ -154,7 +156,8 @@ fn reload(args: &Daemon, worker: &Worker, endpoint: &mut Endpoint, old: Config) 
             if new.metrics != old.metrics {
                 log_metrics(endpoint);
             }
-            info!("reloaded: managing {} selections", new.selects.len());
+            let selections = new.selects.len() as u64;
+            announce(worker, Change::Reloaded { selections });
             if new.tracker != old.tracker {
                 warn!("another tracker is used after a restart only");
             }
@@ -164,12 +167,18 @@ fn reload(args: &Daemon, worker: &Worker, endpoint: &mut Endpoint, old: Config) 
             new
         }
         Err(failure) => {
-            error!("not reloaded, the old configuration stays: {failure}");
+            announce(worker, Change::reload_refused(&failure.to_string()));
             old
         }
     };
     notify(&[NotifyState::Ready]);
     config
+}
+
+/// Makes a change known that is not the manager's.
+fn announce(worker: &Worker, change: Change) {
+    events::report(&change, &change.in_words());
+    worker.published().events().add(change);
 }
 
 /// Logs what faults take, and whether that is mega's doing.
@@ -195,19 +204,6 @@ fn patience() -> Duration {
 fn notify(states: &[NotifyState<'_>]) {
     // Without a service manager nobody listens. mega cannot mend one that does not.
     let _ = sd_notify::notify(states);
-}
-
-/// Starts the log. It has no times: the journal adds them.
-fn log_to_stderr() {
-    use std::io::IsTerminal;
-    let colour = std::io::stderr().is_terminal()
-        && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
-    tracing_subscriber::fmt()
-        .with_writer(std::io::stderr)
-        .with_ansi(colour)
-        .with_target(false)
-        .without_time()
-        .init();
 }
 
 fn log_totals(status: &ManagerStatus) {

@@ -5,6 +5,7 @@ mod compact;
 mod coverage;
 mod daemon;
 mod doctor;
+mod events;
 mod first_steps;
 mod frag;
 mod generate;
@@ -42,6 +43,7 @@ pub(crate) fn dispatch(command: Option<Command>) -> Result<ExitCode, Failure> {
         Command::Frag(args) => frag::run(&args),
         Command::Compact(args) => compact::run(&args),
         Command::Coverage(args) => coverage::run(&args),
+        Command::Events(args) => events::run(&args),
         Command::Hz(args) => hz::run(&args),
         Command::Doctor(args) => doctor::run(&args),
         Command::Init(args) => init::run(&args),

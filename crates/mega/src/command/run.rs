@@ -20,6 +20,7 @@ use mega_linux::{Host, HostOptions};
 use crate::cli::{self, Run};
 use crate::config::Settings;
 use crate::control::Server;
+use crate::events::Change;
 use crate::exit::Failure;
 use crate::manager::Manager;
 use crate::output;
@@ -147,11 +148,15 @@ fn manage(
         .iter()
         .map(|word| word.to_string_lossy().into_owned())
         .collect();
-    let place = Arc::clone(notes);
-    let tell = Box::new(move |line: &str| note(&place, line));
-    let mut manager = Manager::new(host, Mode::Run { command }, fault, started, tell)?;
+    let mut manager = Manager::new(host, Mode::Run { command }, fault, started)?;
     manager.manage_descendants(settings)?;
-    let worker = Worker::start(manager, PATIENCE, || {})?;
+    let place = Arc::clone(notes);
+    let tell = Box::new(move |change: &Change, line: &str| {
+        if change.is_trouble() {
+            note(&place, line);
+        }
+    });
+    let worker = Worker::start(manager, tell, PATIENCE, || {})?;
     match Server::start(run_dir, worker.published(), None) {
         Ok(server) => Ok((worker, server)),
         Err(failure) => {

@@ -9,7 +9,7 @@ use mega_linux::settings::run_dir::RunDir;
 
 use super::{Command, LONGEST_LINE, Request, Response, folder};
 use crate::exit::Failure;
-use crate::report::{ManagerStatus, ProcessDetail, VERSION};
+use crate::report::{ManagerStatus, ProcessDetail};
 
 /// How long a manager may take to answer.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -39,9 +39,8 @@ pub(crate) fn ask_everyone() -> Result<(Vec<ManagerStatus>, Vec<String>), Failur
 pub(crate) fn ask_for_process(manager: u32, pid: u32) -> Result<ProcessDetail, String> {
     let path = folder(&RunDir::location()).join(format!("{manager}.sock"));
     let request = Request {
-        version: VERSION,
-        command: Command::Process,
         pid: Some(pid),
+        ..Request::of(Command::Process)
     };
     let response = ask(&path, &request)?.ok_or("the manager has ended")?;
     match (response.process, response.error) {
@@ -50,7 +49,11 @@ pub(crate) fn ask_for_process(manager: u32, pid: u32) -> Result<ProcessDetail, S
     }
 }
 
-fn sockets(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
+/// The sockets in the folder.
+///
+/// # Errors
+/// [`Failure::Missing`] where it may not be looked into.
+pub(super) fn sockets(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
     let refused = |error: std::io::Error| match error.kind() {
         ErrorKind::PermissionDenied => Failure::Missing(format!(
             "not permitted to look into {}: ask as root, or have the administrator name a group of yours in the daemon's configuration (`status_group`)",
@@ -74,12 +77,7 @@ fn sockets(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
 
 /// The status of the manager at `path`; `None` where there is none any more.
 fn ask_for_status(path: &Path) -> Result<Option<ManagerStatus>, String> {
-    let request = Request {
-        version: VERSION,
-        command: Command::Status,
-        pid: None,
-    };
-    let Some(response) = ask(path, &request)? else {
+    let Some(response) = ask(path, &Request::of(Command::Status))? else {
         return Ok(None);
     };
     match (response.status, response.error) {
@@ -90,21 +88,30 @@ fn ask_for_status(path: &Path) -> Result<Option<ManagerStatus>, String> {
 
 /// The answer of the manager at `path`; `None` where there is none any more.
 fn ask(path: &Path, request: &Request) -> Result<Option<Response>, String> {
-    let stream = match UnixStream::connect(path) {
+    let Some(stream) = connect(path)? else {
+        return Ok(None);
+    };
+    let line = exchange(&stream, request).map_err(|error| format!("no answer: {error}"))?;
+    serde_json::from_str(&line)
+        .map(Some)
+        .map_err(|error| format!("not an answer of this version: {error}"))
+}
+
+/// A connection to the manager at `path`; `None` where there is none any more.
+pub(super) fn connect(path: &Path) -> Result<Option<UnixStream>, String> {
+    match UnixStream::connect(path) {
         Err(error)
             if matches!(
                 error.kind(),
                 ErrorKind::ConnectionRefused | ErrorKind::NotFound
             ) =>
         {
-            return Ok(None);
+            Ok(None)
         }
-        stream => stream.map_err(|error| format!("cannot connect: {error}"))?,
-    };
-    let line = exchange(&stream, request).map_err(|error| format!("no answer: {error}"))?;
-    serde_json::from_str(&line)
-        .map(Some)
-        .map_err(|error| format!("not an answer of this version: {error}"))
+        stream => stream
+            .map(Some)
+            .map_err(|error| format!("cannot connect: {error}")),
+    }
 }
 
 fn exchange(stream: &UnixStream, request: &Request) -> std::io::Result<String> {

@@ -10,6 +10,7 @@ use mega_linux::settings::run_dir::RunDir;
 use rustix::net::sockopt::socket_peercred;
 use rustix::process::geteuid;
 
+use super::feed::Feeds;
 use super::{Command, Request, Response, folder};
 use crate::exit::Failure;
 use crate::report::VERSION;
@@ -95,10 +96,11 @@ fn admit(run_dir: &RunDir, folder: &Path, path: &Path, group: u32) -> Result<(),
 }
 
 fn answer_all(listener: &UnixListener, published: &Published, has_group: bool) {
+    let feeds = Feeds::default();
     loop {
         match listener.accept() {
             // A peer that goes away or is too slow gets no answer.
-            Ok((stream, _)) => drop(answer(&stream, published, has_group)),
+            Ok((stream, _)) => drop(answer(stream, published, &feeds, has_group)),
             // Perhaps too many files are open: wait before the next try.
             Err(_) => std::thread::sleep(Duration::from_millis(100)),
         }
@@ -106,30 +108,69 @@ fn answer_all(listener: &UnixListener, published: &Published, has_group: bool) {
 }
 
 /// Answers one question. Where the socket is a group's, the kernel has let nobody but members connect.
-fn answer(stream: &UnixStream, published: &Published, has_group: bool) -> std::io::Result<()> {
+fn answer(
+    stream: UnixStream,
+    published: &Published,
+    feeds: &Feeds,
+    has_group: bool,
+) -> std::io::Result<()> {
     stream.set_read_timeout(Some(PATIENCE))?;
     stream.set_write_timeout(Some(PATIENCE))?;
-    let peer = socket_peercred(stream)?.uid;
-    let response = if has_group || peer.is_root() || peer == geteuid() {
-        let mut line = String::new();
-        BufReader::new(stream.take(LONGEST_REQUEST)).read_line(&mut line)?;
-        respond(&line, published)
-    } else {
-        refuse("only root may ask")
-    };
-    let mut text = serde_json::to_string(&response)?;
+    let peer = socket_peercred(&stream)?.uid;
+    if !(has_group || peer.is_root() || peer == geteuid()) {
+        return send(&stream, &refuse("only root may ask"));
+    }
+    let mut line = String::new();
+    BufReader::new((&stream).take(LONGEST_REQUEST)).read_line(&mut line)?;
+    match respond(&line, published) {
+        Answer::One(response) => send(&stream, &response),
+        Answer::Events { after, follow } => {
+            match feeds.start(
+                stream.try_clone()?,
+                published.events().clone(),
+                after,
+                follow,
+            ) {
+                Ok(()) => Ok(()),
+                Err(why) => send(&stream, &refuse(&why)),
+            }
+        }
+    }
+}
+
+/// Sends one line.
+pub(super) fn send(mut stream: &UnixStream, response: &Response) -> std::io::Result<()> {
+    let mut text = serde_json::to_string(response)?;
     text.push('\n');
-    let mut stream = stream;
     stream.write_all(text.as_bytes())
 }
 
-fn respond(line: &str, published: &Published) -> Response {
-    match serde_json::from_str::<Request>(line) {
+/// What is sent.
+enum Answer {
+    One(Box<Response>),
+    /// Events after the one with this sequence number, also those to come if `follow`.
+    Events {
+        after: u64,
+        follow: bool,
+    },
+}
+
+fn respond(line: &str, published: &Published) -> Answer {
+    let response = match serde_json::from_str::<Request>(line) {
         Err(error) => refuse(&format!("not a request: {error}")),
         Ok(request) if request.version != VERSION => refuse(&format!(
             "version {} is not spoken here, {VERSION} is",
             request.version
         )),
+        Ok(Request {
+            command: Command::Events,
+            after,
+            follow,
+            ..
+        }) => {
+            let after = after.unwrap_or(0);
+            return Answer::Events { after, follow };
+        }
         Ok(Request {
             command: Command::Status,
             ..
@@ -155,7 +196,8 @@ fn respond(line: &str, published: &Published) -> Response {
             },
             Err(reason) => refuse(&reason),
         },
-    }
+    };
+    Answer::One(Box::new(response))
 }
 
 fn refuse(reason: &str) -> Response {

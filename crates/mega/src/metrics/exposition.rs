@@ -86,6 +86,13 @@ impl Sample {
             "1 if the daemon could not list processes at its last try.",
             None,
             u32::from(self.failed),
+        )?;
+        let events = self.events.iter();
+        families.counter(
+            "events",
+            "What changed, as `mega events` shows it.",
+            None,
+            events.map(|&(name, count)| ([("event", name)], count)),
         )
     }
 

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use super::exposition;
 use super::sample::Sample;
-use crate::snapshot::Snapshot;
+use crate::worker::Published;
 
 /// How long a page serves.
 const FRESH: Duration = Duration::from_secs(1);
@@ -30,12 +30,12 @@ impl Pages {
         }
     }
 
-    /// The response: one that is fresh enough, or a new one from `snapshot`.
-    pub(super) fn get(&mut self, snapshot: impl FnOnce() -> Arc<Snapshot>) -> Arc<[u8]> {
+    /// The response: one that is fresh enough, or a new one of what is `published`.
+    pub(super) fn get(&mut self, published: &Published) -> Arc<[u8]> {
         let now = Instant::now();
         self.forget(now);
         let make = || {
-            let sample = Sample::of(&snapshot(), self.started, self.max_cgroups);
+            let sample = Sample::of(published, self.started, self.max_cgroups);
             (now, response(&exposition::text(sample)).into())
         };
         let (_, page) = self.latest.get_or_insert_with(make);

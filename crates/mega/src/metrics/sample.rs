@@ -10,8 +10,10 @@ use mega_linux::{observe, process};
 
 use super::cgroups::{Cgroup, Sums};
 use crate::config::Settings;
+use crate::events::Change;
 use crate::report::{CompactionReport, Observed};
 use crate::snapshot::{GroupSnapshot, Snapshot};
+use crate::worker::Published;
 
 /// What one scrape shows.
 #[derive(Debug)]
@@ -32,6 +34,8 @@ pub(super) struct Sample {
     pub(super) memory: Option<MemoryObservation>,
     /// Nothing without the kernel module.
     pub(super) compaction: CompactionReport,
+    /// What has changed since the start, by name.
+    pub(super) events: [(&'static str, u64); Change::NAMES.len()],
     pub(super) selections: Vec<Selection>,
     pub(super) cgroups: Vec<Cgroup>,
 }
@@ -61,9 +65,10 @@ pub(super) struct Selection {
 }
 
 impl Sample {
-    /// Adds up a snapshot. `started` is when the daemon started, in seconds since 1970. No more than `max_cgroups` are told
+    /// Adds up the latest snapshot. `started` is when the daemon started, in seconds since 1970. No more than `max_cgroups` are told
     /// apart. A process that has ended since the snapshot is left out.
-    pub(super) fn of(snapshot: &Snapshot, started: f64, max_cgroups: usize) -> Self {
+    pub(super) fn of(published: &Published, started: f64, max_cgroups: usize) -> Self {
+        let snapshot = &*published.latest();
         let kernel = snapshot.host.kernel().as_ref();
         let mut selections: Vec<Selection> = snapshot.groups.iter().map(Selection::of).collect();
         let (cgroups, summed) = cgroups(snapshot, max_cgroups);
@@ -85,6 +90,7 @@ impl Sample {
             failed: snapshot.last_error.is_some(),
             memory: observe::memory::observe(kernel).ok(),
             compaction: snapshot.compaction.unwrap_or_default(),
+            events: published.events().counts(),
             selections,
             cgroups,
         }

@@ -121,7 +121,7 @@ impl Clients {
         let mut ready = ready.iter();
         connections.retain_mut(|connection| {
             let is_ready = ready.next().copied().unwrap_or(false);
-            let goes_on = !is_ready || connection.advance(|| pages.get(|| published.latest()));
+            let goes_on = !is_ready || connection.advance(|| pages.get(published));
             goes_on && now < connection.deadline
         });
     }

@@ -67,11 +67,10 @@ pub(crate) fn observe(tracker: Option<TrackerKind>, interval: Duration) -> Resul
         mode: FaultMode::Inherit,
         means: FaultMeans::Nothing,
     };
-    // What it cannot look at is shown among the processes.
-    let tell = Box::new(|_: &str| {});
-    let mut manager = Manager::observer(host, Mode::Observe, fault, started, tell)?;
+    let mut manager = Manager::observer(host, Mode::Observe, fault, started)?;
     manager.manage_configured(everything(interval))?;
-    Worker::start(manager, PATIENCE, || {}).map(Source::Observer)
+    // What it cannot look at is shown among the processes.
+    Worker::start(manager, Box::new(|_, _| {}), PATIENCE, || {}).map(Source::Observer)
 }
 
 fn everything(interval: Duration) -> Config {

@@ -9,6 +9,7 @@ use proptest::prelude::*;
 use super::super::cgroups::OTHER;
 use super::*;
 use crate::config::Settings;
+use crate::events::Change;
 use crate::report::{CompactionReport, Observed};
 
 fn selection(name: &str) -> Selection {
@@ -81,6 +82,7 @@ fn sample(selections: Vec<Selection>, cgroups: Vec<Cgroup>) -> Sample {
             pages_migrated: 70,
             pages_failed: 1,
         },
+        events: Change::NAMES.map(|name| (name, 2)),
         selections,
         cgroups,
     }
@@ -104,6 +106,7 @@ fn each_value_is_where_it_belongs() {
         "# TYPE mega_cpu_seconds counter",
         "mega_cpu_seconds_total 1.5",
         "mega_resident_bytes 9437184",
+        "mega_events_total{event=\"coverage_broken\"} 2",
         "mega_memory_fragmentation_ratio 0.25",
         "mega_node_contiguity_bytes{node=\"0\"} 3221225472",
         "mega_compaction_blocks_total{outcome=\"kept\"} 2",

@@ -31,7 +31,7 @@ fn moment(seconds: u64) -> Moment {
 }
 
 /// As "2026-11-24 14:05:09 UTC".
-pub(super) fn in_words(seconds: u64) -> String {
+pub(crate) fn in_words(seconds: u64) -> String {
     let moment = moment(seconds);
     format!(
         "{:04}-{:02}-{:02} {} UTC",
@@ -43,7 +43,7 @@ pub(super) fn in_words(seconds: u64) -> String {
 }
 
 /// As "14:05:09".
-pub(super) fn time_of_day(seconds: u64) -> String {
+pub(crate) fn time_of_day(seconds: u64) -> String {
     let second = moment(seconds).second_of_day;
     format!(
         "{:02}:{:02}:{:02}",
@@ -54,7 +54,7 @@ pub(super) fn time_of_day(seconds: u64) -> String {
 }
 
 /// As "20261124T140509Z", for the name of a file.
-pub(super) fn for_file_name(seconds: u64) -> String {
+pub(crate) fn for_file_name(seconds: u64) -> String {
     let moment = moment(seconds);
     format!(
         "{:04}{:02}{:02}T{}Z",
