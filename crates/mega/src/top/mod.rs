@@ -12,7 +12,6 @@ mod source;
 mod state;
 mod terminal;
 mod update;
-mod utc;
 
 pub(crate) use snapshot_file::SnapshotFile;
 pub(crate) use source::{Source, observe};

@@ -8,9 +8,9 @@ use serde::{Deserialize, Serialize};
 use super::history::History;
 use super::sample::Sample;
 use super::state::{Key, Origin, State};
-use super::utc;
 use crate::exit::Failure;
 use crate::report::{ProcessDetail, VERSION};
+use crate::utc;
 
 /// What the field `kind` says.
 const KIND: &str = "mega top snapshot";

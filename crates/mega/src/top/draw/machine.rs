@@ -9,7 +9,7 @@ use crate::processes::{percent, share};
 use crate::report::{Actions, ManagerStatus, Memory, Mode, Observed, causes_in_words};
 use crate::top::sample::Sample;
 use crate::top::state::{Origin, State};
-use crate::top::utc;
+use crate::utc;
 
 pub(super) fn lines(state: &State, theme: Theme) -> Vec<Line<'static>> {
     let mut lines = vec![title(state, theme)];

@@ -31,7 +31,7 @@ fn moment(seconds: u64) -> Moment {
 }
 
 /// As "2026-11-24 14:05:09 UTC".
-pub(super) fn in_words(seconds: u64) -> String {
+pub(crate) fn in_words(seconds: u64) -> String {
     let moment = moment(seconds);
     format!(
         "{:04}-{:02}-{:02} {} UTC",
@@ -43,7 +43,7 @@ pub(super) fn in_words(seconds: u64) -> String {
 }
 
 /// As "14:05:09".
-pub(super) fn time_of_day(seconds: u64) -> String {
+pub(crate) fn time_of_day(seconds: u64) -> String {
     let second = moment(seconds).second_of_day;
     format!(
         "{:02}:{:02}:{:02}",
@@ -54,7 +54,7 @@ pub(super) fn time_of_day(seconds: u64) -> String {
 }
 
 /// As "20261124T140509Z", for the name of a file.
-pub(super) fn for_file_name(seconds: u64) -> String {
+pub(crate) fn for_file_name(seconds: u64) -> String {
     let moment = moment(seconds);
     format!(
         "{:04}{:02}{:02}T{}Z",
@@ -62,6 +62,18 @@ pub(super) fn for_file_name(seconds: u64) -> String {
         moment.month,
         moment.day,
         time_of_day(seconds).replace(':', "")
+    )
+}
+
+/// As "2026-11-24T14:05:09Z" (RFC 3339).
+pub(crate) fn in_rfc_3339(seconds: u64) -> String {
+    let moment = moment(seconds);
+    format!(
+        "{:04}-{:02}-{:02}T{}Z",
+        moment.year,
+        moment.month,
+        moment.day,
+        time_of_day(seconds)
     )
 }
 
@@ -81,6 +93,7 @@ mod tests {
             assert_eq!(in_words(seconds), expected);
         }
         assert_eq!(for_file_name(1_795_529_109), "20261124T140509Z");
+        assert_eq!(in_rfc_3339(1_795_529_109), "2026-11-24T14:05:09Z");
     }
 
     proptest::proptest! {
