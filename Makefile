@@ -10,7 +10,7 @@ TO = $(DESTDIR)$(PREFIX)
 ETC = $(DESTDIR)/etc/mega
 
 .DEFAULT_GOAL := build
-.PHONY: help tools package-tools build demo lab-programs test test-user test-vm test-long test-kernel test-giant test-packages test-reproducible kernel kernel-deb pictures check bench experiments deb rpm install install-mega install-lab clean
+.PHONY: help tools package-tools image-tools build demo lab-programs fleet-programs test test-user test-vm test-long test-kernel test-giant test-packages test-image test-reproducible kernel kernel-deb pictures check bench experiments deb rpm image install install-mega install-lab clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -21,8 +21,14 @@ tools:
 package-tools:
 	@scripts/install-build-tools packages
 
+image-tools: package-tools
+	@scripts/install-build-tools image
+
 build: tools ## build mega and mega-lab (in target/release)
 	$(CARGO) build --release --locked -p mega -p mega-lab
+
+fleet-programs:
+	@scripts/install-lab-programs fleet
 
 lab-programs:
 	@scripts/install-lab-programs
@@ -82,12 +88,18 @@ deb: package-tools ## Debian packages of the last commit, in target/deb
 rpm: deb ## RPMs of the same, in target/deb
 	@scripts/build-rpm target/deb
 
+image: image-tools deb ## an OCI image of the Debian package, as an OCI layout in target/image; asks no registry
+	@scripts/build-image target/deb target/image
+
 test-reproducible: package-tools ## build the packages twice, in two places, and compare every byte
 	@scripts/test-reproducible
 
 test-packages: deb ## install, use, upgrade, crash and purge the packages in guests of Debian 12 and 13 (about 20 minutes)
 	kernel/vm/deps
 	packaging/test/run target/deb
+
+test-image: image fleet-programs ## run the image by podman beside a program on this machine that it manages
+	packaging/test/image target/image target/deb
 
 install: build ## install everything below $(DESTDIR)$(PREFIX) (/usr/local)
 	@$(MAKE) --no-print-directory install-mega install-lab

@@ -12,6 +12,7 @@ mod exit;
 mod manager;
 mod membership;
 mod metrics;
+mod node_features;
 mod output;
 mod processes;
 mod profiling;

@@ -1,7 +1,9 @@
 //! Which processes a selection takes.
 
+use std::collections::BTreeMap;
+
 use glob::{MatchOptions, Pattern};
-use mega_linux::process::Facts;
+use mega_linux::process::{Facts, Pod};
 
 /// `*` does not match `/` and `**` does; case and leading dots are nothing special.
 const GLOB: MatchOptions = MatchOptions {
@@ -20,6 +22,14 @@ pub(crate) struct Selection {
     pub(crate) cgroup: Option<Pattern>,
     /// It runs a program file with such a path.
     pub(crate) executable: Option<Pattern>,
+    /// It belongs to a pod in a namespace with such a name.
+    pub(crate) namespace: Option<Pattern>,
+    /// It belongs to a pod with such a name.
+    pub(crate) pod: Option<Pattern>,
+    /// It belongs to a pod that shows all of these labels.
+    pub(crate) pod_labels: BTreeMap<String, Pattern>,
+    /// It belongs to a pod that shows all of these annotations.
+    pub(crate) pod_annotations: BTreeMap<String, Pattern>,
     /// It runs as this user (effective user id).
     pub(crate) user: Option<u32>,
     /// It has at least as many bytes resident.
@@ -46,7 +56,32 @@ impl Selection {
                 .cgroup
                 .as_ref()
                 .is_none_or(|pattern| matches_cgroup(pattern, facts))
+            && (!self.asks_for_pod() || facts.pod.as_ref().is_some_and(|pod| self.takes_pod(pod)))
     }
+
+    fn asks_for_pod(&self) -> bool {
+        self.namespace.is_some()
+            || self.pod.is_some()
+            || !self.pod_labels.is_empty()
+            || !self.pod_annotations.is_empty()
+    }
+
+    fn takes_pod(&self, pod: &Pod) -> bool {
+        let fits = |pattern: &Option<Pattern>, name: &str| {
+            pattern.as_ref().is_none_or(|pattern| pattern.matches(name))
+        };
+        fits(&self.namespace, &pod.namespace)
+            && fits(&self.pod, &pod.name)
+            && shows(&pod.labels, &self.pod_labels)
+            && shows(&pod.annotations, &self.pod_annotations)
+    }
+}
+
+/// Whether each of these keys is among `shown`, with a value that fits.
+fn shows(shown: &BTreeMap<String, String>, wanted: &BTreeMap<String, Pattern>) -> bool {
+    wanted
+        .iter()
+        .all(|(key, pattern)| shown.get(key).is_some_and(|value| pattern.matches(value)))
 }
 
 fn matches_executable(pattern: &Pattern, facts: &Facts) -> bool {
@@ -74,6 +109,16 @@ mod tests {
     use super::*;
     use mega_core::ProcessId;
 
+    fn pod() -> Pod {
+        let pairs = |key: &str, value: &str| [(key.to_owned(), value.to_owned())].into();
+        Pod {
+            namespace: "databases".to_owned(),
+            name: "redis-0".to_owned(),
+            labels: pairs("app", "redis"),
+            annotations: pairs("mega/policy", "a/b"),
+        }
+    }
+
     fn facts() -> Facts {
         Facts {
             process: ProcessId {
@@ -83,6 +128,7 @@ mod tests {
             name: "redis-server".into(),
             exe: Some("/usr/bin/redis-server".into()),
             cgroup: Some("/system.slice/redis.service/worker".into()),
+            pod: Some(pod()),
             uid: 103,
             resident: 1 << 30,
         }
@@ -146,6 +192,54 @@ mod tests {
             exe: None,
             ..facts()
         }));
+    }
+
+    /// A selection of the pods that show this.
+    fn showing(labels: &[(&str, &str)], annotations: &[(&str, &str)]) -> Selection {
+        let patterns = |pairs: &[(&str, &str)]| {
+            let pairs = pairs.iter();
+            pairs
+                .map(|(key, value)| ((*key).to_owned(), pattern(value).expect("a pattern")))
+                .collect()
+        };
+        Selection {
+            pod_labels: patterns(labels),
+            pod_annotations: patterns(annotations),
+            ..Selection::default()
+        }
+    }
+
+    #[test]
+    fn a_pod_is_taken_by_its_namespace_its_name_and_what_it_shows() {
+        let named = |namespace, pod| Selection {
+            namespace: pattern(namespace),
+            pod: pattern(pod),
+            ..Selection::default()
+        };
+        for taken in [
+            named("databases", "redis-*"),
+            named("*", "redis-[0-9]"),
+            showing(&[("app", "redis")], &[]),
+            showing(&[("app", "r*")], &[("mega/policy", "*")]),
+        ] {
+            assert!(taken.takes(&facts()), "{taken:?}");
+            assert!(!taken.is_empty());
+            let no_pod = Facts {
+                pod: None,
+                ..facts()
+            };
+            assert!(!taken.takes(&no_pod), "{taken:?}");
+        }
+        for left in [
+            named("data", "*"),
+            named("databases", "redis"),
+            showing(&[("app", "web")], &[]),
+            showing(&[("app", "redis"), ("tier", "*")], &[]),
+            showing(&[("mega/policy", "*")], &[]),
+            showing(&[], &[("app", "redis")]),
+        ] {
+            assert!(!left.takes(&facts()), "{left:?}");
+        }
     }
 
     #[test]

@@ -65,6 +65,18 @@ pub(crate) fn for_file_name(seconds: u64) -> String {
     )
 }
 
+/// As "2026-11-24T14:05:09Z" (RFC 3339).
+pub(crate) fn in_rfc_3339(seconds: u64) -> String {
+    let moment = moment(seconds);
+    format!(
+        "{:04}-{:02}-{:02}T{}Z",
+        moment.year,
+        moment.month,
+        moment.day,
+        time_of_day(seconds)
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -81,6 +93,7 @@ mod tests {
             assert_eq!(in_words(seconds), expected);
         }
         assert_eq!(for_file_name(1_795_529_109), "20261124T140509Z");
+        assert_eq!(in_rfc_3339(1_795_529_109), "2026-11-24T14:05:09Z");
     }
 
     proptest::proptest! {

@@ -5,10 +5,12 @@
 
 mod live;
 
+use std::ffi::OsStr;
 use std::io::{Read, Write};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixDatagram, UnixStream};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
@@ -442,6 +444,82 @@ fn the_service_manager_is_kept_informed() {
     next("STOPPING=1");
     let mut daemon = daemon;
     assert_eq!(daemon.child.wait().expect("its status").code(), Some(0));
+}
+
+#[test]
+fn the_features_of_the_node_are_in_a_file_while_the_daemon_runs() {
+    if !can_run("the_features_of_the_node_are_in_a_file_while_the_daemon_runs") {
+        return;
+    }
+    let place = Place::new();
+    let file = place.0.path().join("features");
+    let select = "[[select]]\nname = \"none\"\nexecutable = \"/none\"\n";
+    place.write(&format!("node_features = \"{}\"\n{select}", file.display()));
+    let daemon = Daemon::start(&place);
+    until("the file", || file.exists());
+    let text = std::fs::read_to_string(&file).expect("the features");
+    let [expiry, feature] = text.lines().collect::<Vec<_>>()[..] else {
+        panic!("{text}")
+    };
+    assert!(expiry.starts_with("# +expiry-time=20"), "{text}");
+    let blocks = feature.strip_prefix("mega-free-huge-blocks=");
+    let blocks: u64 = blocks.expect("a feature").parse().expect("a number");
+    assert!(blocks == 0 || blocks.is_power_of_two());
+
+    place.write(select);
+    daemon.signal(Signal::HUP);
+    until("the file to go", || !file.exists());
+    place.write(&format!("node_features = \"{}\"\n{select}", file.display()));
+    daemon.signal(Signal::HUP);
+    until("the file", || file.exists());
+    assert_eq!(daemon.stop(), Some(0));
+    assert!(!file.exists());
+}
+
+#[test]
+fn from_a_container_the_daemon_sees_the_cgroups_of_the_whole_machine() {
+    if !can_run("from_a_container_the_daemon_sees_the_cgroups_of_the_whole_machine") {
+        return;
+    }
+    let place = Place::new();
+    place.select_program("base");
+    // Process 1 of the new PID namespace is in the cgroup namespace of this test, and the daemon in another.
+    let script = "unshare --cgroup \"$@\" & wait";
+    let mut command = Command::new("unshare");
+    command
+        .args(["--pid", "--fork", "--kill-child", "--mount-proc"])
+        .args(["sh", "-c", script, "sh"])
+        .arg(mega().get_program())
+        .env("MEGA_RUN_DIR", place.run_dir());
+    let daemon = Daemon::spawn(&mut command, &place.config());
+    let own = std::fs::read_link("/proc/self/ns/cgroup").expect("a namespace");
+    let namespaces: Vec<PathBuf> = running(mega().get_program(), &place.config())
+        .iter()
+        .flat_map(|pid| std::fs::read_dir(format!("/proc/{pid}/task")).expect("its threads"))
+        .flatten()
+        .map(|thread| std::fs::read_link(thread.path().join("ns/cgroup")).expect("a namespace"))
+        .collect();
+    assert!(namespaces.len() > 1, "it has threads: {namespaces:?}");
+    assert!(namespaces.iter().all(|one| *one == own), "{namespaces:?}");
+    assert!(
+        !daemon.log().contains("cannot see the cgroups"),
+        "{}",
+        daemon.log()
+    );
+    daemon.signal(Signal::KILL);
+}
+
+/// The processes that run `program` with `argument` among their arguments.
+fn running(program: &OsStr, argument: &Path) -> Vec<u32> {
+    let is_it = |pid: u32| {
+        let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        let mut words = line.split(|byte| *byte == 0);
+        words.next() == Some(program.as_bytes())
+            && words.any(|word| word == argument.as_os_str().as_bytes())
+    };
+    let names = std::fs::read_dir("/proc").expect("processes").flatten();
+    let pids = names.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    pids.filter(|pid| is_it(*pid)).collect()
 }
 
 #[test]

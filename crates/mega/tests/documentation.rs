@@ -12,11 +12,12 @@ use std::path::Path;
 use std::process::Command;
 
 /// The pages for users, from the root of the repository.
-const PAGES: [&str; 9] = [
+const PAGES: [&str; 10] = [
     "README.md",
     "CONTRIBUTING.md",
     "docs/guide.md",
     "docs/operating.md",
+    "docs/fleet.md",
     "docs/metrics.md",
     "docs/runbooks.md",
     "docs/experiments.md",

@@ -6,7 +6,7 @@
 mod live;
 
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -212,6 +212,44 @@ fn a_passed_tcp_socket_serves_from_a_network_namespace_without_one() {
         let (head, _) = ask(connect(), request);
         assert!(head.starts_with(wanted), "{request}: {head}");
     }
+    assert_eq!(daemon.stop(), Some(0));
+}
+
+#[test]
+fn a_port_of_its_own_serves_metrics_and_says_that_managing_goes_on() {
+    if !can_run("a_port_of_its_own_serves_metrics_and_says_that_managing_goes_on") {
+        return;
+    }
+    let place = Place::new();
+    select_with_metrics(&place, "[metrics]\naddress = \"127.0.0.1:0\"");
+    let daemon = Daemon::start(&place);
+    daemon.logs("metrics are served on");
+    let log = daemon.log();
+    let address = log
+        .lines()
+        .find_map(|line| line.split_once("metrics are served on ")?.1.parse().ok());
+    let address: SocketAddr = address.expect("an address in the log");
+    let connect = || TcpStream::connect(address).expect("connected");
+    assert!(scrape(connect()).contains("mega_manager_info{"));
+    until("a sign of life", || {
+        let (head, _) = ask(connect(), "GET /healthz HTTP/1.1\r\n\r\n");
+        head.starts_with("HTTP/1.1 200 OK\r\n")
+    });
+
+    // A port that is taken is refused, and the old configuration stays.
+    let other = TcpListener::bind("127.0.0.1:0").expect("bound");
+    let taken = other.local_addr().expect("its address");
+    select_with_metrics(&place, &format!("[metrics]\naddress = \"{taken}\""));
+    daemon.signal(Signal::HUP);
+    daemon.logs(&format!(
+        "not reloaded, the old configuration stays: cannot serve metrics on {taken}"
+    ));
+    scrape(connect());
+
+    select_with_metrics(&place, "");
+    daemon.signal(Signal::HUP);
+    daemon.logs("reloaded");
+    until("the port to close", || TcpStream::connect(address).is_err());
     assert_eq!(daemon.stop(), Some(0));
 }
 

@@ -5,6 +5,7 @@
 //! recorder can wrap it. Two things do not pass it: the BPF walker, because a loaded program is a live object of its own
 //! ([`crate::observe::tracker`]), and what a tracker or the calibration does to memory of its own.
 
+pub mod cgroup_namespace;
 #[cfg(any(test, feature = "fake"))]
 pub mod fake;
 mod live;

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use mega_core::ProcessId;
 
+use super::pod::{self, Pod};
 use super::{path, stat};
 use crate::Error;
 use crate::kernel::Kernel;
@@ -19,6 +20,8 @@ pub struct Facts {
     pub exe: Option<PathBuf>,
     /// Its path in the cgroup v2 tree, `/` for the root; `None` without cgroup v2.
     pub cgroup: Option<String>,
+    /// The pod of Kubernetes that it belongs to; `None` where it belongs to none.
+    pub pod: Option<Pod>,
     /// The user it runs as (effective user id).
     pub uid: u32,
     /// Resident bytes.
@@ -39,14 +42,12 @@ pub fn facts(kernel: &dyn Kernel, pid: u32) -> Result<Facts, Error> {
         path: status_path,
         reason: "has no line `Uid:`".to_owned(),
     })?;
-    let cgroup = kernel
-        .read(&path(pid, "cgroup"))
-        .ok()
-        .and_then(|text| unified_cgroup(&text));
+    let cgroups = kernel.read(&path(pid, "cgroup")).unwrap_or_default();
     Ok(Facts {
         process: stat.process(),
         exe: kernel.read_link(&path(pid, "exe")).ok(),
-        cgroup,
+        cgroup: unified_cgroup(&cgroups),
+        pod: pod::of_cgroups(kernel, &cgroups),
         uid,
         resident: stat.resident,
         name: stat.name,

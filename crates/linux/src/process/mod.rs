@@ -6,6 +6,7 @@ pub mod eligible;
 mod facts;
 pub mod not_eligible;
 pub mod obstacles;
+mod pod;
 pub mod sharing;
 mod stat;
 pub(crate) mod statm;
@@ -22,6 +23,7 @@ use crate::kernel::Kernel;
 
 pub(crate) use facts::unified_cgroup;
 pub use facts::{Facts, facts};
+pub use pod::Pod;
 pub use stat::{Stat, stat};
 pub use table::Table;
 

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use mega_linux::kernel::{Kernel, LiveKernel};
+use mega_linux::kernel::{Kernel, LiveKernel, cgroup_namespace};
 use mega_linux::settings::fault::{FaultMeans, FaultMode};
 use mega_linux::settings::run_dir::RunDir;
 use mega_linux::settings::stale;
@@ -21,10 +21,12 @@ use crate::events::{self, Change};
 use crate::exit::Failure;
 use crate::manager::Manager;
 use crate::metrics::{self, Endpoint};
+use crate::node_features::NodeFeatures;
 use crate::output;
 use crate::report::{ManagerStatus, Mode};
 use crate::signals::Signals;
 use crate::snapshot::Fault;
+use crate::watchdog;
 use crate::worker::Worker;
 
 /// How often the daemon checks that its manager lives.
@@ -42,6 +44,11 @@ pub(super) fn run(args: &Daemon) -> Result<ExitCode, Failure> {
     }
     events::start();
     let inherited = metrics::inherited()?;
+    if let Err(error) = cgroup_namespace::see_whole_tree() {
+        warn!(
+            "cannot see the cgroups of the whole machine from this container, so limits of their memory are unknown: {error}"
+        );
+    }
     let started = LiveKernel.now();
     let signals = Signals::block(&[Signal::SIGHUP, Signal::SIGINT, Signal::SIGTERM])?;
     let host = Arc::new(Host::open(HostOptions {
@@ -71,9 +78,8 @@ pub(super) fn run(args: &Daemon) -> Result<ExitCode, Failure> {
     };
     let mut manager = Manager::new(host, mode, fault, started)?;
     manager.manage_configured(config.clone())?;
-    let worker = Worker::start(manager, Box::new(events::report), patience(), || {
-        notify(&[NotifyState::Watchdog]);
-    })?;
+    let report = Box::new(events::report);
+    let worker = Worker::start(manager, report, watchdog::patience(), watchdog::beat)?;
     let uptime = LiveKernel.now().saturating_sub(started);
     let published = worker.published();
     let server = Server::start(&run_dir, published.clone(), config.status_group);
@@ -106,7 +112,7 @@ pub(super) fn run(args: &Daemon) -> Result<ExitCode, Failure> {
 fn load(args: &Daemon) -> Result<Config, Failure> {
     if !args.config.exists() {
         return Err(Failure::Failed(format!(
-            "{}: there is no configuration; `mega init` writes one from what runs here; or write one with a [[select]] table (name, and at least one of cgroup, executable, user, min_resident), or name another with --config",
+            "{}: there is no configuration; `mega init` writes one from what runs here; or write one with a [[select]] table (name, and at least one of cgroup, executable, namespace, pod, pod_labels, pod_annotations, user, min_resident), or name another with --config",
             args.config.display()
         )));
     }
@@ -122,12 +128,19 @@ fn serve(
     mut config: Config,
 ) {
     let timeout = Timespec::try_from(CHECK).unwrap_or_default();
+    let mut features = config.node_features.clone().map(NodeFeatures::new);
     while !worker.has_ended() {
+        if let Some(features) = &mut features {
+            features.update(&LiveKernel);
+        }
         // An interrupted wait is simply tried again.
         let _ = poll(&mut [PollFd::new(signals, PollFlags::IN)], Some(&timeout));
         while let Some(received) = signals.next() {
             if received.signal == Signal::SIGHUP {
                 config = reload(args, worker, endpoint, config);
+                if features.as_ref().map(NodeFeatures::path) != config.node_features.as_deref() {
+                    features = config.node_features.clone().map(NodeFeatures::new);
+                }
             } else {
                 info!("stopping on {}", received.signal);
                 return;
@@ -194,11 +207,6 @@ fn log_metrics(endpoint: &Endpoint) {
     if !names.is_empty() {
         info!("metrics are served on {}", names.join(" and "));
     }
-}
-
-/// How often the service manager gets a sign of life: three times within its limit.
-fn patience() -> Duration {
-    sd_notify::watchdog_enabled().map_or(Duration::from_secs(3600), |limit| limit / 3)
 }
 
 fn notify(states: &[NotifyState<'_>]) {

@@ -1,5 +1,6 @@
 //! Reads the configuration: the main file, then its drop-ins by name; what comes later wins.
 
+use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -45,6 +46,7 @@ struct Draft {
     fault: Option<FaultMode>,
     metrics: Metrics,
     status_group: Option<u32>,
+    node_features: Option<PathBuf>,
     defaults: Overrides,
     selects: Vec<Written>,
 }
@@ -118,6 +120,10 @@ impl Draft {
             &mut self.status_group,
             root.optional("status_group", group)?,
         );
+        replace(
+            &mut self.node_features,
+            root.optional("node_features", reader::absolute_path)?,
+        );
         if let Some(defaults) = root.raw("defaults") {
             let mut reader = table(source, "defaults", defaults)?;
             self.defaults.read(&mut reader)?;
@@ -152,7 +158,7 @@ impl Draft {
 
     fn finish(self, path: &Path) -> Result<Config, ConfigError> {
         if self.selects.is_empty() {
-            let reason = "selects nothing; `mega init` writes selections from what runs here; or add a [[select]] table with a name and at least one of cgroup, executable, user, min_resident";
+            let reason = "selects nothing; `mega init` writes selections from what runs here; or add a [[select]] table with a name and at least one of cgroup, executable, namespace, pod, pod_labels, pod_annotations, user, min_resident";
             return Err(whole(path, &reason));
         }
         let defaults = self.defaults.over(&Settings::default());
@@ -167,6 +173,7 @@ impl Draft {
             fault: self.fault.unwrap_or(FaultMode::Inherit),
             metrics: self.metrics,
             status_group: self.status_group,
+            node_features: self.node_features,
             selects: selects.collect::<Result<_, _>>()?,
         })
     }
@@ -180,7 +187,7 @@ impl Written {
         }
         if self.selection.is_empty() {
             return Err(self.error(
-                "this select would take every process; give at least one of cgroup, executable, user, min_resident",
+                "this select would take every process; give at least one of cgroup, executable, namespace, pod, pod_labels, pod_annotations, user, min_resident",
             ));
         }
         Ok(Select {
@@ -287,6 +294,12 @@ fn read_select(
     let selection = Selection {
         cgroup: reader.optional("cgroup", pattern)?,
         executable: reader.optional("executable", pattern)?,
+        namespace: reader.optional("namespace", name_pattern)?,
+        pod: reader.optional("pod", name_pattern)?,
+        pod_labels: reader.optional("pod_labels", pairs)?.unwrap_or_default(),
+        pod_annotations: reader
+            .optional("pod_annotations", pairs)?
+            .unwrap_or_default(),
         user: reader.optional("user", user)?,
         min_resident: reader.optional("min_resident", parsed(mega_core::bytes::parse))?,
     };
@@ -390,7 +403,28 @@ fn pattern(value: &DeValue<'_>) -> Result<Pattern, String> {
             "'{text}' is not an absolute path; start it with '/'"
         ));
     }
+    to_pattern(text)
+}
+
+fn name_pattern(value: &DeValue<'_>) -> Result<Pattern, String> {
+    to_pattern(reader::string(value)?)
+}
+
+fn to_pattern(text: &str) -> Result<Pattern, String> {
     Pattern::new(text).map_err(|error| format!("'{text}' is not a pattern: {}", error.msg))
+}
+
+/// A table of patterns.
+fn pairs(value: &DeValue<'_>) -> Result<BTreeMap<String, Pattern>, String> {
+    let table = value
+        .as_table()
+        .ok_or_else(|| format!("must be a table, not {}", reader::kind(value)))?;
+    let pairs = table.iter().map(|(key, value)| {
+        let pattern = name_pattern(value.get_ref());
+        let pattern = pattern.map_err(|reason| format!("'{}' {reason}", key.get_ref()))?;
+        Ok((key.get_ref().to_string(), pattern))
+    });
+    pairs.collect()
 }
 
 fn user(value: &DeValue<'_>) -> Result<u32, String> {

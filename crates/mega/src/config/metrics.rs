@@ -1,5 +1,6 @@
 //! `[metrics]`: where metrics can be had, and how many series they have.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use toml::de::DeValue;
@@ -12,8 +13,10 @@ const DEFAULT_MAX_CGROUPS: usize = 1000;
 /// How metrics are served.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Metrics {
-    /// The Unix socket to make; `None` for no other sockets than those of the service manager.
+    /// The Unix socket to make; `None` for none.
     pub(crate) socket: Option<PathBuf>,
+    /// The TCP port to open; `None` for none.
+    pub(crate) address: Option<SocketAddr>,
     /// Cgroups that are told apart, at most.
     pub(crate) max_cgroups: usize,
 }
@@ -22,6 +25,7 @@ impl Default for Metrics {
     fn default() -> Self {
         Metrics {
             socket: None,
+            address: None,
             max_cgroups: DEFAULT_MAX_CGROUPS,
         }
     }
@@ -30,8 +34,11 @@ impl Default for Metrics {
 impl Metrics {
     /// Takes over what a table says, key by key.
     pub(super) fn read(&mut self, reader: &mut TableReader<'_>) -> Result<(), ConfigError> {
-        if let Some(socket) = reader.optional("socket", socket)? {
+        if let Some(socket) = reader.optional("socket", reader::absolute_path)? {
             self.socket = Some(socket);
+        }
+        if let Some(address) = reader.optional("address", address)? {
+            self.address = Some(address);
         }
         if let Some(most) = reader.optional("max_cgroups", max_cgroups)? {
             self.max_cgroups = most;
@@ -40,16 +47,11 @@ impl Metrics {
     }
 }
 
-fn socket(value: &DeValue<'_>) -> Result<PathBuf, String> {
-    let path = PathBuf::from(reader::string(value)?);
-    if path.is_absolute() {
-        Ok(path)
-    } else {
-        Err(format!(
-            "'{}' is not an absolute path; start it with '/'",
-            path.display()
-        ))
-    }
+fn address(value: &DeValue<'_>) -> Result<SocketAddr, String> {
+    let text = reader::string(value)?;
+    text.parse().map_err(|_| {
+        format!("'{text}' is not an address with a port; write it as \"127.0.0.1:9782\"")
+    })
 }
 
 fn max_cgroups(value: &DeValue<'_>) -> Result<usize, String> {

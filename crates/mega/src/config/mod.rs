@@ -4,6 +4,7 @@ mod load;
 mod metrics;
 mod reader;
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use mega_core::engine::{Budgets, Interval};
@@ -94,6 +95,8 @@ pub(crate) struct Config {
     pub(crate) metrics: Metrics,
     /// The group whose members may ask what the daemon sees and does.
     pub(crate) status_group: Option<u32>,
+    /// The file to keep for Node Feature Discovery; `None` for none.
+    pub(crate) node_features: Option<PathBuf>,
     /// The selections. A process belongs to the first that takes it. There is at least one.
     pub(crate) selects: Vec<Select>,
 }

@@ -130,6 +130,19 @@ pub(super) fn string<'s>(value: &'s DeValue<'s>) -> Result<&'s str, String> {
         .ok_or_else(|| format!("must be a string, not {}", kind(value)))
 }
 
+/// A path from the root on.
+pub(super) fn absolute_path(value: &DeValue<'_>) -> Result<PathBuf, String> {
+    let path = PathBuf::from(string(value)?);
+    if path.is_absolute() {
+        Ok(path)
+    } else {
+        Err(format!(
+            "'{}' is not an absolute path; start it with '/'",
+            path.display()
+        ))
+    }
+}
+
 /// A number, whole or not.
 pub(super) fn number(value: &DeValue<'_>) -> Result<f64, String> {
     let text = match value {

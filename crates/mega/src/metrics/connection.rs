@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::request::{self, Reply};
+use crate::watchdog;
 
 /// How long a client may take in all. Prometheus gives up after 10 s.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -61,6 +62,10 @@ impl<S: Read + Write> Connection<S> {
                 Received::Nothing => return true,
                 Received::End => return false,
                 Received::Request(Reply::Metrics) => self.stage = Stage::Writing(page(), 0),
+                Received::Request(Reply::Health) => {
+                    let response = request::health(watchdog::is_alive());
+                    self.stage = Stage::Writing(response.into(), 0);
+                }
                 Received::Request(Reply::Refusal(refusal)) => {
                     self.stage = Stage::Writing(refusal.response().into(), 0);
                 }

@@ -22,8 +22,10 @@ pub(crate) struct Endpoint {
 /// How metrics are served.
 pub(crate) struct Serving {
     config: Metrics,
-    /// The socket that the configuration names.
-    own: Option<Arc<Listener>>,
+    /// The Unix socket that the configuration names.
+    unix: Option<Arc<Listener>>,
+    /// The TCP port that it names.
+    tcp: Option<Arc<Listener>>,
     /// Serves until it is dropped. `None` where there is no socket to serve on.
     _server: Option<Server>,
 }
@@ -47,7 +49,8 @@ impl Endpoint {
             inherited: inherited.into_iter().map(Arc::new).collect(),
             now: Serving {
                 config: Metrics::default(),
-                own: None,
+                unix: None,
+                tcp: None,
                 _server: None,
             },
         };
@@ -76,20 +79,21 @@ impl Endpoint {
 
     /// Where the metrics can be had now.
     pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
-        let all = self.now.own.iter().chain(&self.inherited);
+        let own = self.now.unix.iter().chain(&self.now.tcp);
+        let all = own.chain(&self.inherited);
         all.map(|listener| listener.name())
     }
 
     fn serve(&self, config: &Metrics) -> Result<Serving, Failure> {
-        let own = match &config.socket {
-            None => None,
-            Some(path) if config.socket == self.now.config.socket => match &self.now.own {
-                Some(listener) => Some(Arc::clone(listener)),
-                None => Some(Arc::new(Listener::bind(path)?)),
-            },
-            Some(path) => Some(Arc::new(Listener::bind(path)?)),
-        };
-        let listeners: Vec<Arc<Listener>> = own.iter().chain(&self.inherited).cloned().collect();
+        let before = &self.now.config;
+        let unix = own(&config.socket, &before.socket, &self.now.unix, |path| {
+            Listener::bind(path)
+        })?;
+        let tcp = own(&config.address, &before.address, &self.now.tcp, |address| {
+            Listener::bind_tcp(*address)
+        })?;
+        let own = unix.iter().chain(&tcp);
+        let listeners: Vec<Arc<Listener>> = own.chain(&self.inherited).cloned().collect();
         let server = if listeners.is_empty() {
             None
         } else {
@@ -102,8 +106,23 @@ impl Endpoint {
         };
         Ok(Serving {
             config: config.clone(),
-            own,
+            unix,
+            tcp,
             _server: server,
         })
+    }
+}
+
+/// The listener on the place that is `wanted`: the one there is if it is on that place already.
+fn own<T: PartialEq>(
+    wanted: &Option<T>,
+    before: &Option<T>,
+    now: &Option<Arc<Listener>>,
+    bind: impl FnOnce(&T) -> Result<Listener, Failure>,
+) -> Result<Option<Arc<Listener>>, Failure> {
+    match (wanted, now) {
+        (None, _) => Ok(None),
+        (Some(_), Some(listener)) if wanted == before => Ok(Some(Arc::clone(listener))),
+        (Some(place), _) => bind(place).map(|listener| Some(Arc::new(listener))),
     }
 }

@@ -1,7 +1,8 @@
-//! Where clients come from: a Unix socket of the daemon's own, and the sockets that the service manager passes to it.
+//! Where clients come from: sockets of the daemon's own, as its configuration says, and those that the service manager passes
+//! to it.
 
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::TcpListener;
+use std::net::{SocketAddr, TcpListener};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -99,6 +100,22 @@ impl Listener {
         let listener = bind_private(path).map_err(refused)?;
         let name = path.display().to_string();
         Self::new(Socket::Unix(listener), name, Some(path.to_owned())).map_err(refused)
+    }
+
+    /// Listens on a TCP port.
+    ///
+    /// # Errors
+    /// Where this machine does not have the address, the port is taken, or the daemon may not use the network.
+    pub(crate) fn bind_tcp(address: SocketAddr) -> Result<Self, Failure> {
+        let bound = TcpListener::bind(address).and_then(|listener| {
+            let name = listener.local_addr()?.to_string();
+            Self::new(Socket::Tcp(listener), name, None)
+        });
+        bound.map_err(|error| {
+            Failure::Failed(format!(
+                "cannot serve metrics on {address}: {error}; under systemd use mega-metrics.socket instead"
+            ))
+        })
     }
 
     fn new(socket: Socket, name: String, file: Option<PathBuf>) -> io::Result<Self> {

@@ -3,8 +3,8 @@
 //! A thread of its own answers scrapes from the manager's latest snapshot. It adds up nothing until somebody asks. The
 //! manager never waits for it, but for the lock on the table of processes while a scrape looks up cgroups.
 //!
-//! The daemon opens no network socket: it takes the one that the service manager passes to it, and so can stay in a
-//! network namespace of its own.
+//! Under systemd the daemon opens no network socket: it takes the one that the service manager passes to it, and so can stay in
+//! a network namespace of its own. Elsewhere, as in a container, its configuration names a port.
 
 mod cgroups;
 mod connection;

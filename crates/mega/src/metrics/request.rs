@@ -6,12 +6,16 @@ pub(super) const LONGEST: usize = 8192;
 const MOST_HEADERS: usize = 64;
 /// Where the metrics are.
 const PATH: &str = "/metrics";
+/// Where it says whether managing goes on.
+const HEALTH: &str = "/healthz";
 
 /// What a client gets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reply {
     /// The metrics.
     Metrics,
+    /// Whether managing goes on.
+    Health,
     /// Nothing, and why.
     Refusal(Refusal),
 }
@@ -49,6 +53,15 @@ impl Refusal {
     }
 }
 
+/// The whole response to who asks whether managing goes on.
+pub(super) fn health(is_alive: bool) -> &'static [u8] {
+    if is_alive {
+        b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 3\r\nConnection: close\r\n\r\nok\n"
+    } else {
+        b"HTTP/1.1 503 Service Unavailable\r\nContent-Type: text/plain\r\nContent-Length: 49\r\nConnection: close\r\n\r\nThe manager has given no sign of life for 3 min.\n"
+    }
+}
+
 /// The reply to what a client has sent so far; `None` while the head of its request is not complete.
 pub(super) fn reply(sent: &[u8]) -> Option<Reply> {
     let mut headers = [httparse::EMPTY_HEADER; MOST_HEADERS];
@@ -59,6 +72,7 @@ pub(super) fn reply(sent: &[u8]) -> Option<Reply> {
         Err(_) => Refusal::NotHttp,
         Ok(httparse::Status::Complete(_)) => match (request.method, request.path) {
             (Some("GET"), Some(target)) if path(target) == PATH => return Some(Reply::Metrics),
+            (Some("GET"), Some(target)) if path(target) == HEALTH => return Some(Reply::Health),
             (Some("GET"), _) => Refusal::NotFound,
             _ => Refusal::NotGet,
         },
@@ -90,6 +104,7 @@ mod tests {
             ("GET /metrics?name=x HTTP/1.0\r\n\r\n", Some(Reply::Metrics)),
             ("GET /metrics HTTP/1.1\r\nHost: x\r\n", None),
             ("", None),
+            ("GET /healthz HTTP/1.1\r\n\r\n", Some(Reply::Health)),
             ("GET / HTTP/1.1\r\n\r\n", refusal(Refusal::NotFound)),
             ("GET /metrics/ HTTP/1.1\r\n\r\n", refusal(Refusal::NotFound)),
             ("POST /metrics HTTP/1.1\r\n\r\n", refusal(Refusal::NotGet)),
@@ -110,14 +125,16 @@ mod tests {
     }
 
     #[test]
-    fn every_refusal_says_its_own_length() {
-        for refused in [
+    fn every_short_response_says_its_own_length() {
+        let refusals = [
             Refusal::NotHttp,
             Refusal::NotFound,
             Refusal::NotGet,
             Refusal::TooLong,
-        ] {
-            let text = std::str::from_utf8(refused.response()).expect("text");
+        ];
+        let responses = refusals.map(Refusal::response);
+        for response in responses.into_iter().chain([health(true), health(false)]) {
+            let text = std::str::from_utf8(response).expect("text");
             let (head, body) = text.split_once("\r\n\r\n").expect("a head");
             assert!(
                 head.contains(&format!("Content-Length: {}\r\n", body.len())),

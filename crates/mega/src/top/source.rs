@@ -96,6 +96,7 @@ fn everything(interval: Duration) -> Config {
         tracker: None,
         fault: FaultMode::Inherit,
         status_group: None,
+        node_features: None,
         metrics: Metrics::default(),
         selects: vec![select],
     }

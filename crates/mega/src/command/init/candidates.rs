@@ -116,6 +116,7 @@ pub(super) mod tests {
             name: "x".to_owned(),
             exe: (!exe.is_empty()).then(|| exe.into()),
             cgroup: Some(cgroup.to_owned()),
+            pod: None,
             uid: 0,
             resident,
         }

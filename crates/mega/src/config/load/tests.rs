@@ -26,6 +26,7 @@ fn everything_that_can_be_written_is_read() {
         r#"
 tracker = "mapped"
 fault = "base"
+node_features = "/etc/features.d/mega"
 [defaults]
 policy = "mega"
 parameters = { scans = 5, promote_utilization = 0.4 }
@@ -39,6 +40,10 @@ coverage = "80%"
 name = "redis"
 cgroup = "/system.slice/redis*"
 executable = "/usr/bin/redis-server"
+namespace = "databases"
+pod = "redis-*"
+pod_labels = { app = "redis", "app.kubernetes.io/name" = "*" }
+pod_annotations = { "mega/policy" = "adaptive" }
 user = 0
 min_resident = "64MiB"
 [[select]]
@@ -53,6 +58,10 @@ coverage = "0%"
     .expect("is right");
     assert_eq!(config.tracker, Some(TrackerKind::Mapped));
     assert_eq!(config.fault, FaultMode::Base);
+    assert_eq!(
+        config.node_features.as_deref(),
+        Some(Path::new("/etc/features.d/mega"))
+    );
     let [redis, rest] = config.selects.as_slice() else {
         panic!("two selects")
     };
@@ -92,7 +101,7 @@ fn unknown_keys_name_file_line_and_nearest() {
     );
     assert_eq!(
         refusal(&format!("colour = 1\n{SELECT}")),
-        "mega.toml:1: unknown key 'colour'; there are tracker, fault, metrics, status_group, defaults, select"
+        "mega.toml:1: unknown key 'colour'; there are tracker, fault, metrics, status_group, node_features, defaults, select"
     );
 }
 
