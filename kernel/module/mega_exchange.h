@@ -9,9 +9,9 @@
  *
  * A request, one at a time:
  *
- *  - The guest writes a random token into the first 8 bytes of each target. It
- *    fills the pairs (state PENDING), then pairs and sequence. It changes state
- *    from IDLE or DONE or CANCELLED to PENDING (release), writes
+ *  - The guest writes a random token into the first 8 bytes of each target, and
+ *    into the last 8. It fills the pairs (state PENDING), then pairs and sequence.
+ *    It changes state from IDLE or DONE or CANCELLED to PENDING (release), writes
  *    host_peer << 16 to MEGA_EXCHANGE_BAR0_DOORBELL once, and polls.
  *  - The host changes state from PENDING to RUNNING, copies the pairs and checks
  *    its copy. It changes each pair from PENDING to RUNNING just before it
@@ -25,6 +25,12 @@
  * the source hold it, the pair was exchanged; where those of the target do, it
  * was not. From PENDING to DONE nobody may touch a source or a target: what is
  * written there may be lost. All or nothing of a pair is exchanged.
+ *
+ * The host puts the target's memory aside, moves the source's to the target and
+ * the target's to the source, from the first page to the last. So if it stops in
+ * the middle the source's contents are in the guest all the same: while the token
+ * is in neither block, each of their pages is in one of the two, and in the other
+ * there is nothing, which is read as zeroes.
  *
  * No field that the host reads is trusted by it, and none that the guest reads
  * may be trusted by the guest.

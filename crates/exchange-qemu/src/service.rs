@@ -54,8 +54,17 @@ pub(crate) struct Service {
     /// None until the guest has asked for something since the machine was last reset.
     exchanger: Option<Exchanger>,
     id: String,
+    did: Totals,
     /// QEMU takes the end of it as the server's.
     _device: UnixStream,
+}
+
+/// What came of all requests.
+#[derive(Debug, Clone, Copy, Default)]
+struct Totals {
+    requests: u64,
+    exchanged: usize,
+    refused: usize,
 }
 
 impl Service {
@@ -86,6 +95,7 @@ impl Service {
             server,
             exchanger: None,
             id: options.id.clone(),
+            did: Totals::default(),
             _device: ours,
         })
     }
@@ -103,7 +113,16 @@ impl Service {
                 Woken::Event => {}
                 Woken::Nobody if self.device_is_there()? => {}
                 Woken::Nobody => {
-                    say(&format!("the device {} is gone; the guest copies", self.id));
+                    let Totals {
+                        requests,
+                        exchanged,
+                        refused,
+                    } = self.did;
+                    say(&format!(
+                        "the device {} is gone; the guest copies. In {requests} requests {exchanged} pairs were exchanged and \
+                         {refused} refused",
+                        self.id
+                    ));
                     return Ok(());
                 }
             }
@@ -157,8 +176,12 @@ impl Service {
                 }
             }
         }
-        if let Some(exchanger) = &self.exchanger {
-            self.server.serve(exchanger);
+        if let Some(exchanger) = &self.exchanger
+            && let Some(served) = self.server.serve(exchanger)
+        {
+            self.did.requests += 1;
+            self.did.exchanged += served.exchanged;
+            self.did.refused += served.refused;
         }
     }
 }

@@ -217,17 +217,19 @@ struct Exchange<'a> {
 }
 
 impl Exchange<'_> {
+    /// The target first: its contents are worth nothing to the guest. So wherever this thread is stopped for long, or for
+    /// good, the source's contents are in the guest's memory, where the guest finds them.
     fn run(&self, source: Part, target: Part) -> Result<(), Failure> {
-        let carried = self.carry(self.spare, source);
+        let carried = self.carry(self.spare, target);
         self.spoilt.set(!self.pagemap.is_huge(self.spare));
         carried?;
-        clear(source);
-        if let Err(failure) = self.carry(source, target) {
-            self.settle(source, self.spare)?;
+        clear(target);
+        if let Err(failure) = self.carry(target, source) {
+            self.settle(target, self.spare)?;
             return Err(failure);
         }
-        clear(target);
-        self.settle(target, self.spare)?;
+        clear(source);
+        self.settle(source, self.spare)?;
         clear(self.spare);
         Ok(())
     }
