@@ -9,6 +9,7 @@
 //! | [`physical`] | physical memory: zones, blocks, Linux's page allocator |
 //! | [`address_space`] | the virtual memory of a process: mappings, page tables, Accessed bits |
 //! | [`kernel`] | page faults, promotion, compaction, khugepaged; each says what it cost |
+//! | [`translation`] | what a touch costs: TLBs, walks, caches |
 //! | [`costs`] | what things cost, in cycles |
 //! | [`machine`] | all of it in simulated time: [`SimulatedMachine`] is a [`mega_core::Machine`] and a [`mega_core::compaction::Compactor`] |
 
@@ -21,6 +22,7 @@ pub mod latencies;
 pub mod machine;
 pub mod physical;
 pub mod program;
+pub mod translation;
 
 pub use costs::Costs;
 pub use kernel::{Kernel, Settings};

@@ -16,6 +16,7 @@ use mega_core::{
 
 use crate::kernel::{Fault, Kernel, Khugepaged, Pid};
 use crate::program::{Memory, Program, Work};
+use crate::translation::{Counts, Mmu, Processor, Walk};
 
 /// A program at work, or done.
 struct Running {
@@ -23,6 +24,8 @@ struct Running {
     program: Box<dyn Program>,
     /// Up to when it has worked, in cycles.
     time: u64,
+    /// The core that it runs on.
+    mmu: Option<Mmu>,
     /// Cycles that it stood still for promotions.
     stood: u64,
     ended: Option<Ended>,
@@ -44,6 +47,7 @@ pub struct SimulatedMachine {
     /// khugepaged, and when it runs next.
     khugepaged: Option<(Khugepaged, u64)>,
     cpus: u32,
+    processor: Option<(Processor, Walk)>,
     now: u64,
     /// Cycles that the manager used.
     manager: u64,
@@ -62,6 +66,7 @@ impl SimulatedMachine {
             programs: Vec::new(),
             khugepaged: None,
             cpus,
+            processor: None,
             now: 0,
             manager: 0,
             observed: None,
@@ -76,6 +81,18 @@ impl SimulatedMachine {
         self.khugepaged = Some((khugepaged, first));
     }
 
+    /// Gives the programs that are started from now on cores of a processor, so that their touches take time.
+    pub fn set_processor(&mut self, processor: Processor, walk: Walk) {
+        self.processor = Some((processor, walk));
+    }
+
+    /// What the core of a program has counted, if it has one.
+    #[must_use]
+    pub fn counts(&self, pid: Pid) -> Option<Counts> {
+        let mmu = self.running(pid)?.mmu.as_ref()?;
+        Some(mmu.counts())
+    }
+
     /// Starts a program on a node.
     pub fn start(&mut self, program: Box<dyn Program>, node: u32) -> Pid {
         let pid = self.kernel.spawn(node);
@@ -83,6 +100,9 @@ impl SimulatedMachine {
             pid,
             program,
             time: self.now,
+            mmu: self
+                .processor
+                .map(|(processor, walk)| Mmu::new(&processor, walk)),
             stood: 0,
             ended: None,
         });
@@ -165,6 +185,7 @@ impl SimulatedMachine {
         let mut memory = Memory {
             kernel: &mut self.kernel,
             pid: running.pid,
+            mmu: running.mmu.as_mut(),
             spent: 0,
         };
         let result = running.program.work(&mut memory);

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crate::address_space::Advice;
 use crate::kernel::{Fault, Kernel, Pid};
+use crate::translation::Mmu;
 
 /// A program. It decides by itself what it does next, and by nothing but what it did and was told before.
 pub trait Program {
@@ -33,6 +34,7 @@ pub enum Work {
 pub struct Memory<'a> {
     pub(crate) kernel: &'a mut Kernel,
     pub(crate) pid: Pid,
+    pub(crate) mmu: Option<&'a mut Mmu>,
     pub(crate) spent: u64,
 }
 
@@ -52,13 +54,17 @@ impl Memory<'_> {
         self.spent += self.kernel.discard(self.pid, start, bytes);
     }
 
-    /// Writes to a base page.
+    /// Writes to a base page. Takes a fault's time where there is one, and the processor's, where the machine has one.
     ///
     /// # Errors
     ///
     /// Where it is not mapped, and where memory is used up.
     pub fn touch(&mut self, address: u64) -> Result<(), Fault> {
-        self.spent += self.kernel.touch(self.pid, address)?.fault;
+        let touched = self.kernel.touch(self.pid, address)?;
+        self.spent += touched.fault;
+        if let Some(mmu) = &mut self.mmu {
+            self.spent += mmu.touch(address, touched.page_size);
+        }
         Ok(())
     }
 

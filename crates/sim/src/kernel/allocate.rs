@@ -37,14 +37,21 @@ impl Kernel {
         (None, waited)
     }
 
+    /// Evicts so many pages of the page cache, or all (`shrink_lruvec`). How many.
+    pub(super) fn reclaim_pages(&mut self, pages: u64) -> u64 {
+        let mut reclaimed = 0;
+        while reclaimed < pages
+            && let Some(frame) = self.cache.evict()
+        {
+            self.memory.free(frame);
+            reclaimed += 1;
+        }
+        self.counters.reclaimed += reclaimed;
+        reclaimed
+    }
+
     /// Evicts page cache until a zone has its high watermark (kswapd, `balance_pgdat`).
     fn reclaim(&mut self) {
-        while !self.memory.is_balanced() {
-            let Some(frame) = self.cache.evict() else {
-                return;
-            };
-            self.memory.free(frame);
-            self.counters.reclaimed += 1;
-        }
+        while !self.memory.is_balanced() && self.reclaim_pages(1) > 0 {}
     }
 }

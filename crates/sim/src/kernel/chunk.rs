@@ -36,7 +36,9 @@ impl Kernel {
         let chunks = self.chunks_of(node);
         let can_be = |chunk: &Chunk| {
             let counts = self.memory.chunk_counts(chunk.0);
-            let room = self.memory.free_frames().saturating_sub(counts.free.into());
+            // Page cache makes room where none is free.
+            let free = self.memory.free_frames() + self.cached();
+            let room = free.saturating_sub(counts.free.into());
             counts.unmovable == 0 && u64::from(counts.movable) < room && !self.holds_giant(*chunk)
         };
         match self.settings.chunk_choice {

@@ -9,6 +9,9 @@ use super::chunk::Chunk;
 use crate::address_space::Entry;
 use crate::physical::{BlockUse, Frame, Pages, Urgency};
 
+/// Pages reclaimed at a time (`SWAP_CLUSTER_MAX`).
+const RECLAIMED_AT_ONCE: u64 = 32;
+
 impl Kernel {
     /// Empties one target and reports on it, with the cycles that took.
     pub(crate) fn empty(&mut self, target: &Target) -> (Emptied, u64) {
@@ -97,7 +100,14 @@ impl Kernel {
         for page in self.memory.movable_in(block) {
             counts.isolated += 1;
             self.counters.isolated += 1;
-            let Some(to) = self.memory.migrate(page.frame) else {
+            // Page cache that was reclaimed for another page of the block is gone.
+            if self.memory.owner_of(page.frame) != Some(page.owner) {
+                continue;
+            }
+            let Some(to) = self.migrate(page.frame) else {
+                if self.memory.owner_of(page.frame).is_none() {
+                    continue;
+                }
                 counts.failed += 1;
                 return false;
             };
@@ -107,6 +117,21 @@ impl Kernel {
             *took += self.costs.copy_page + self.costs.migrate_page;
         }
         true
+    }
+
+    /// Moves a base page elsewhere, and reclaims page cache where that needs room. Its new place.
+    fn migrate(&mut self, from: Frame) -> Option<Frame> {
+        loop {
+            let owner = self.memory.owner_of(from)?;
+            if let Some(to) = self.memory.migrate(from) {
+                return Some(to);
+            }
+            self.reclaim_pages(RECLAIMED_AT_ONCE);
+            // What was reclaimed may be this page itself, and then it is out of the way.
+            if self.cached() == 0 || self.memory.owner_of(from) != Some(owner) {
+                return None;
+            }
+        }
     }
 
     /// Moves the huge page that a block holds into another block. Whether there was one.

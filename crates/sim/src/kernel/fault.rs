@@ -68,7 +68,7 @@ impl Kernel {
         }
         self.need_span(pid, address)
             .ok_or(Fault::NoMemory(address))?;
-        if takes_huge && self.fits_huge(pid, &area, address) {
+        if takes_huge && self.settings.huge_faults && self.fits_huge(pid, &area, address) {
             let compacts = match self.settings.defrag {
                 Defrag::Never => false,
                 Defrag::Madvise => area.advice == Advice::Huge,

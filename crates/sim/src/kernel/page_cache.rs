@@ -15,6 +15,8 @@ pub(super) struct PageCache {
     frames: Vec<u32>,
     used: Vec<bool>,
     queue: VecDeque<u32>,
+    /// Pages that are there.
+    count: u64,
 }
 
 impl PageCache {
@@ -38,6 +40,7 @@ impl PageCache {
             }
             let frame = std::mem::replace(&mut self.frames[place], NONE);
             if frame != NONE {
+                self.count -= 1;
                 return Some(Frame::new(frame));
             }
         }
@@ -69,6 +72,7 @@ impl Kernel {
             return false;
         };
         self.cache.frames[place] = frame.number();
+        self.cache.count += 1;
         self.cache.queue.push_back(page);
         true
     }
@@ -80,14 +84,15 @@ impl Kernel {
         };
         let frame = std::mem::replace(frame, NONE);
         if frame != NONE {
+            self.cache.count -= 1;
             self.memory.free(Frame::new(frame));
         }
     }
 
     /// Base pages of the page cache.
     #[must_use]
-    pub fn cached(&self) -> u64 {
-        self.cache.pages().count() as u64
+    pub const fn cached(&self) -> u64 {
+        self.cache.count
     }
 
     /// The node that a process allocates on.

@@ -65,6 +65,8 @@ pub struct Settings {
     pub thp: Thp,
     /// Where a fault compacts for one.
     pub defrag: Defrag,
+    /// Whether faults map huge pages at all. Trident's ablation without them does not.
+    pub huge_faults: bool,
     /// Whether faults map giant pages where one fits and a chunk is free (Trident, section 5.1.2).
     pub giant_faults: bool,
     /// Whether promotion to giant pages is possible: the patched kernel.
@@ -82,6 +84,7 @@ impl Default for Settings {
         Settings {
             thp: Thp::Madvise,
             defrag: Defrag::Madvise,
+            huge_faults: true,
             giant_faults: false,
             giant_pages: false,
             chunk_choice: ChunkChoice::LeastOccupied,

@@ -1,0 +1,135 @@
+//! Processors: their TLBs, page-walk caches and caches, each number with its public source.
+
+/// Entries and ways of something that caches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cache {
+    /// Entries; for a cache of data, lines of 64 bytes.
+    pub entries: usize,
+    /// Ways of each set; as many as entries where any entry can lie anywhere.
+    pub ways: usize,
+}
+
+const fn cache(entries: usize, ways: usize) -> Cache {
+    Cache { entries, ways }
+}
+
+/// Lines of a cache of so many KiB.
+const fn lines(kib: usize, ways: usize) -> Cache {
+    Cache {
+        entries: kib * 16,
+        ways,
+    }
+}
+
+/// Where the L2 TLB keeps giant pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GiantL2 {
+    /// In entries of their own.
+    Own(Cache),
+    /// As the huge pages that they consist of.
+    AsHuge,
+    /// Nowhere.
+    None,
+}
+
+/// What a processor translates addresses with, and how long its memory takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Processor {
+    /// Its name.
+    pub name: &'static str,
+    /// L1 TLB for data: base, huge and giant pages. On AMD all sizes share one: then the three are alike, and
+    /// `shares_l1` is set.
+    pub l1: [Cache; 3],
+    /// Whether the L1 TLB is one for all sizes.
+    pub shares_l1: bool,
+    /// L2 TLB of base and huge pages together.
+    pub l2: Cache,
+    /// What it does with giant pages.
+    pub l2_giant: GiantL2,
+    /// Cycles that a hit in the L2 TLB costs.
+    pub l2_hit: u64,
+    /// Page-walk caches: entries of the PML4, of the PDPT and of the PD.
+    pub walk_caches: [Cache; 3],
+    /// Caches of data, from the first level on, which page tables share with programs; and the cycles of a hit in each.
+    pub caches: [(Cache, u64); 3],
+    /// Cycles of a line from memory.
+    pub memory: u64,
+}
+
+/// Page-walk caches of Intel's: 2 PML4 entries, 4 PDPT entries, 32 PD entries (Barr, Cox and Rixner, ISCA '10, for the first
+/// two; van Schaik and others, "Reverse Engineering Hardware Page Table Caches", 2017, for all on Haswell and Skylake).
+const INTEL_WALK: [Cache; 3] = [cache(2, 2), cache(4, 4), cache(32, 4)];
+
+/// Trident's machine: Xeon Gold 6140, Skylake-SP, 2.3 GHz.
+///
+/// - TLBs: the paper's table 1; Intel's Optimization Reference Manual has the same.
+/// - L2 TLB hit 7 cycles: the manual's "STLB hit" for Skylake; beyond the L1 lookup.
+/// - Caches 32 KiB, 1 MiB, 24.75 MiB (11 ways, of which a core can use all): the paper's table 1 and WikiChip; 4, 14 and 70
+///   cycles: the manual's tables for Skylake server (L3: 50 to 70).
+/// - Memory 85 ns, 195 cycles: an estimate; Intel's Memory Latency Checker shows 80 to 90 ns on this family.
+pub const SKYLAKE_SP: Processor = Processor {
+    name: "skylake-sp",
+    l1: [cache(64, 4), cache(32, 4), cache(4, 4)],
+    shares_l1: false,
+    l2: cache(1536, 12),
+    l2_giant: GiantL2::Own(cache(16, 4)),
+    l2_hit: 7,
+    walk_caches: INTEL_WALK,
+    caches: [
+        (lines(32, 8), 4),
+        (lines(1024, 16), 14),
+        (lines(25_344, 11), 70),
+    ],
+    memory: 195,
+};
+
+/// MEGA's machine: the paper says "Intel i7 @ 2,3GHz, 16GB DDR3", which a Core i7-4850HQ (Haswell) is; that it is this one is
+/// an assumption.
+///
+/// - TLBs: Intel's Optimization Reference Manual, Haswell: 64, 32 and 4 entries; L2 1024 entries of 8 ways for base and huge
+///   pages, none for giant ones.
+/// - Caches 32 KiB, 256 KiB, 6 MiB: Intel's product page; 4, 12 and 36 cycles: the manual and 7-cpu.com for Haswell.
+/// - Memory 75 ns, 172 cycles: an estimate for DDR3-1600.
+pub const HASWELL: Processor = Processor {
+    name: "haswell",
+    l1: [cache(64, 4), cache(32, 4), cache(4, 4)],
+    shares_l1: false,
+    l2: cache(1024, 8),
+    l2_giant: GiantL2::None,
+    l2_hit: 7,
+    walk_caches: INTEL_WALK,
+    caches: [
+        (lines(32, 8), 4),
+        (lines(256, 8), 12),
+        (lines(6144, 12), 36),
+    ],
+    memory: 172,
+};
+
+/// AMD Zen 2 at 3.8 GHz.
+///
+/// - TLBs: WikiChip and 7-cpu.com: L1 64 entries for all sizes, anywhere; L2 2048 entries, 12 ways (2040 here, a whole number
+///   of sets), base and huge pages, giant ones as huge ones.
+/// - L2 TLB hit 7 cycles: AMD's Software Optimization Guide for family 17h.
+/// - Page-walk caches: the guide names 64 entries for PDPT and PML4 together; PD entries share the L2 TLB. Here 32 and 32,
+///   and 64 for the PD: an estimate.
+/// - Caches 32 KiB, 512 KiB, 16 MiB for each four cores: 7-cpu.com; 4, 12 and 39 cycles: WikiChip.
+/// - Memory 80 ns, 304 cycles: an estimate for DDR4-3200.
+pub const ZEN_2: Processor = Processor {
+    name: "zen-2",
+    l1: [cache(64, 64), cache(64, 64), cache(64, 64)],
+    shares_l1: true,
+    l2: cache(2040, 12),
+    l2_giant: GiantL2::AsHuge,
+    l2_hit: 7,
+    walk_caches: [cache(32, 32), cache(32, 32), cache(64, 4)],
+    caches: [
+        (lines(32, 8), 4),
+        (lines(512, 8), 12),
+        (lines(16_384, 16), 39),
+    ],
+    memory: 304,
+};
+
+/// All that there are.
+pub const PROCESSORS: [&Processor; 3] = [&SKYLAKE_SP, &HASWELL, &ZEN_2];
