@@ -1,4 +1,7 @@
 //! Processors: their TLBs, page-walk caches and caches, each number with its public source.
+//!
+//! Checked against their source so far: the TLBs and cache sizes of Skylake-SP (the Trident paper's table 1) and the data TLBs of
+//! Zen 2. The other numbers wait for that, and what says "an estimate" is one.
 
 /// Entries and ways of something that caches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
