@@ -3,7 +3,7 @@
 //! No kernel of today lets one process ask for another's faults to take huge pages. What can be done from outside is to
 //! make a region huge before the program comes to it. Then its first touch of the region takes no fault at all.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::time::Duration;
 
@@ -25,6 +25,12 @@ const MOST_FRONTS: usize = 16;
 /// How long the program may stand still until what it did not come to is given back.
 const PATIENCE: Duration = Duration::from_secs(2);
 
+/// How long a region waits that could not be made huge; twice as long after each further failure.
+const FIRST_WAIT: Duration = Duration::from_millis(250);
+
+/// After so many failures the wait grows no more: 16 s.
+const MOST_DOUBLINGS: u32 = 6;
+
 /// What to do now, each in address order. All may be empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Plan {
@@ -45,14 +51,23 @@ pub struct Ahead {
     ready: BTreeSet<Region>,
     /// Used, as far as was seen.
     used: BTreeSet<Region>,
-    /// Not to be tried again.
-    refused: BTreeSet<Region>,
+    /// Could not be made huge: a page was in use by the kernel just then, or there was no block.
+    refused: BTreeMap<Region, Refusal>,
+    /// When it was last planned.
+    planned: Duration,
     /// The latest used regions whose next one was not.
     fronts: Vec<Region>,
     /// When the program last used a new one.
     moved: Duration,
     /// Times that something had to be given back. Twice is enough.
     given_back: u32,
+}
+
+/// How often in a row a region could not be made huge, and until when it waits.
+#[derive(Clone, Copy, Debug)]
+struct Refusal {
+    times: u32,
+    until: Duration,
 }
 
 impl Ahead {
@@ -76,6 +91,7 @@ impl Ahead {
         regions: &[RegionObservation],
         with_accesses: bool,
     ) -> Plan {
+        self.planned = now;
         let there: BTreeSet<Region> = regions.iter().map(|seen| seen.region).collect();
         // What was unmapped, or given back by the program, begins anew.
         self.used.retain(|region| there.contains(region));
@@ -91,7 +107,7 @@ impl Ahead {
             if self.used.insert(seen.region) {
                 new.push(seen.region);
             }
-            if !seen.is_huge() && seen.swapped == 0 && !self.refused.contains(&seen.region) {
+            if !seen.is_huge() && seen.swapped == 0 && self.may_try(seen.region) {
                 plan.promote.push(seen.region);
             }
         }
@@ -115,9 +131,19 @@ impl Ahead {
         self.ready.extend(regions);
     }
 
-    /// These cannot be made huge: they are left alone from now on.
+    /// These could not be made huge: they wait.
     pub fn refused(&mut self, regions: impl IntoIterator<Item = Region>) {
-        self.refused.extend(regions);
+        for region in regions {
+            let times = self.refused.get(&region).map_or(0, |last| last.times);
+            let until = self.planned + FIRST_WAIT * (1 << times.min(MOST_DOUBLINGS));
+            let times = times + 1;
+            self.refused.insert(region, Refusal { times, until });
+        }
+    }
+
+    fn may_try(&self, region: Region) -> bool {
+        let refusal = self.refused.get(&region);
+        refusal.is_none_or(|refusal| refusal.until <= self.planned)
     }
 
     /// Regions that are ready and not used. They are not the program's memory yet.
@@ -153,9 +179,7 @@ impl Ahead {
                 .take_while(|region| range.start <= region.start() && region.end() <= range.end)
                 .take_while(|region| !self.used.contains(region))
                 .take(share);
-            for region in
-                inside.filter(|region| !there.contains(region) && !self.refused.contains(region))
-            {
+            for region in inside.filter(|region| !there.contains(region) && self.may_try(*region)) {
                 if self.ready.len() + wanted.len() >= most {
                     return wanted.into_iter().collect();
                 }
@@ -280,6 +304,24 @@ mod tests {
             .plan(Duration::ZERO, &range, &memory.look(), false);
         assert_eq!(plan.promote, (0..5).map(at).collect::<Vec<_>>());
         assert_eq!(plan.ready, []);
+    }
+
+    #[test]
+    fn what_could_not_be_made_huge_is_tried_again_ever_later() {
+        let mut ahead = Ahead::new(0);
+        let mut memory = Memory::new(0);
+        memory.used.insert(at(0));
+        let mut tried = Vec::new();
+        for tenths in 0..100 {
+            let now = Duration::from_millis(100 * tenths);
+            let range = 0..END * HUGE_PAGE_SIZE;
+            let plan = ahead.plan(now, &range, &memory.look(), false);
+            if plan.promote == [at(0)] {
+                tried.push(tenths);
+                ahead.refused(plan.promote);
+            }
+        }
+        assert_eq!(tried, [0, 3, 8, 18, 38, 78]);
     }
 
     proptest! {
