@@ -147,20 +147,11 @@ mod tests {
     use super::*;
     use crate::kernel::fake::FakeKernel;
 
-    fn kernel(files: &[(&str, &str)]) -> FakeKernel {
-        let kernel = FakeKernel::new();
-        for (path, text) in files {
-            let mut state = kernel.state();
-            state.files.insert(path.into(), text.as_bytes().to_vec());
-        }
-        kernel
-    }
-
     #[test]
     fn schemes_that_change_page_sizes_are_named_while_their_instance_runs() {
         let scheme = "/sys/kernel/mm/damon/admin/kdamonds/0/contexts/0/schemes";
         let files = |state, action| {
-            kernel(&[
+            FakeKernel::with_files(&[
                 ("/sys/kernel/mm/damon/admin/kdamonds/nr_kdamonds", "1\n"),
                 ("/sys/kernel/mm/damon/admin/kdamonds/0/state", state),
                 (&format!("{scheme}/0/action"), "stat\n"),
@@ -171,18 +162,18 @@ mod tests {
         assert!(found("on\n", "collapse\n").unwrap().contains("collapse"));
         assert_eq!(found("on\n", "pageout\n"), None);
         assert_eq!(found("off\n", "collapse\n"), None);
-        assert_eq!(damon_schemes(&kernel(&[])), None);
+        assert_eq!(damon_schemes(&FakeKernel::new()), None);
     }
 
     #[test]
     fn sizes_between_that_faults_may_take_are_named_smallest_first() {
         let size = |size| format!("/sys/kernel/mm/transparent_hugepage/hugepages-{size}kB/enabled");
         let off = "always inherit madvise [never]\n";
-        let kernel = kernel(&[
-            (&size(64), "always inherit [madvise] never\n"),
-            (&size(16), "[always] inherit madvise never\n"),
-            (&size(32), off),
-            (&size(2048), "always [inherit] madvise never\n"),
+        let kernel = FakeKernel::with_files(&[
+            (size(64), "always inherit [madvise] never\n"),
+            (size(16), "[always] inherit madvise never\n"),
+            (size(32), off),
+            (size(2048), "always [inherit] madvise never\n"),
         ]);
         assert!(smaller_sizes(&kernel).unwrap().contains("16, 64 kB"));
         for on in [16, 64] {

@@ -179,22 +179,12 @@ mod tests {
         }
     }
 
-    /// A kernel with these files of the kubelet.
-    fn kernel(files: &[(String, &str)]) -> FakeKernel {
-        let kernel = FakeKernel::new();
-        for (path, text) in files {
-            let mut state = kernel.state();
-            state.files.insert(path.into(), text.as_bytes().to_vec());
-        }
-        kernel
-    }
-
     #[test]
     fn a_pod_is_found_by_the_kubelets_files() {
         let logs = format!("{LOGS}/databases_redis-0_{UID}/redis/0.log");
         let other = format!("{LOGS}/default_web-1_{STATIC}/web/0.log");
         let volume = format!("{PODS}/{UID}/{VOLUME}");
-        let kernel = kernel(&[
+        let kernel = FakeKernel::with_files(&[
             (logs, ""),
             (other, ""),
             (

@@ -58,6 +58,19 @@ impl FakeKernel {
         kernel
     }
 
+    /// Such a kernel with these files beside: path and text.
+    #[must_use]
+    pub fn with_files<P: AsRef<Path>>(files: &[(P, &str)]) -> Self {
+        let kernel = FakeKernel::new();
+        let mut state = kernel.state();
+        for (path, text) in files {
+            let path = path.as_ref().to_owned();
+            state.files.insert(path, text.as_bytes().to_vec());
+        }
+        drop(state);
+        kernel
+    }
+
     /// Its state, to script and to look at.
     pub fn state(&self) -> MutexGuard<'_, FakeState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
