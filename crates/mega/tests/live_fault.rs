@@ -8,16 +8,17 @@ mod live;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use live::{
-    WHOLE_CORE, area, done, finish, mega, mega_run, run, run_dir, skip, start, text, until_counted,
-    until_huge, workload,
+    WHOLE_CORE, area, done, finish, mega, mega_run, run, run_dir, skip, start, text, until_huge,
+    workload,
 };
 use mega_linux::kernel::{Kernel, LiveKernel};
 use mega_linux::settings::run_dir::RunDir;
 use mega_linux::settings::thp_mode::{self, Guard, ThpMode};
 use rustix::process::{Pid, Signal, kill_process};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// One test at a time: the mode is the machine's. (Test binaries run one after another.)
 static MODE: Mutex<()> = Mutex::new(());
@@ -96,21 +97,37 @@ fn inherited_faults_under_always_take_huge_pages() {
     });
 }
 
-/// What faults were to take, by the report of a run under `--fault auto` with profiles in `state`.
-fn mode_of_a_run(state: &Path, name: &str) -> Value {
-    let report = state.join(name);
+/// The report of a run under `--fault auto` with profiles in `state`, of a program that goes on for `seconds` once it has
+/// filled its memory.
+fn report_of_a_run(state: &Path, seconds: u64) -> Value {
+    let report = state.join("report");
     let option = format!("--report={}", report.display());
     let mut command = mega_run(
         &[&option, "--policy=base", "--interval=200ms", "--fault=auto"],
         &["random", "--size=64MiB", "--until-eof"],
     );
     let (target, _) = start(command.env("MEGA_STATE_DIR", state));
-    // It is looked at often enough for a profile, however slow the machine is.
-    until_counted(target.child.id(), "steps", 4);
+    std::thread::sleep(Duration::from_secs(seconds));
     finish(target);
     let text = std::fs::read(report).expect("a report");
-    let report: Value = serde_json::from_slice(&text).expect("one JSON object");
-    report["fault"]["mode"].clone()
+    serde_json::from_slice(&text).expect("one JSON object")
+}
+
+/// Runs a program until its profile says huge pages, which it may not do in `mode`; then what faults were to take.
+fn mode_once_learnt(mode: ThpMode) -> Value {
+    let state = tempfile::tempdir().expect("a folder");
+    for seconds in live::UNTIL_LEARNT {
+        let report = report_of_a_run(state.path(), seconds);
+        assert_eq!(report["fault"]["mode"], "base", "under {mode}: {report}");
+        let profiles = report["profiles"].as_array().expect("profiles");
+        if profiles
+            .iter()
+            .any(|one| one["next_time_huge"] != json!([]))
+        {
+            return report_of_a_run(state.path(), 0)["fault"]["mode"].clone();
+        }
+    }
+    panic!("never learnt under {mode}");
 }
 
 #[test]
@@ -119,16 +136,9 @@ fn a_program_that_filled_its_memory_keeps_the_kernels_huge_faults_next_time() {
     if !live::can_run(name) {
         return;
     }
-    under(name, ThpMode::Always, || {
-        let state = tempfile::tempdir().expect("a folder");
-        assert_eq!(mode_of_a_run(state.path(), "first"), "base");
-        assert_eq!(mode_of_a_run(state.path(), "second"), "inherit");
-    });
-    under(name, ThpMode::Madvise, || {
-        let state = tempfile::tempdir().expect("a folder");
-        assert_eq!(mode_of_a_run(state.path(), "first"), "base");
-        assert_eq!(mode_of_a_run(state.path(), "second"), "base");
-    });
+    for (mode, expected) in [(ThpMode::Always, "inherit"), (ThpMode::Madvise, "base")] {
+        under(name, mode, || assert_eq!(mode_once_learnt(mode), expected));
+    }
 }
 
 /// Writes a global mode as an administrator does, and the one before when it is dropped.

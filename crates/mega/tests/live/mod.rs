@@ -234,6 +234,10 @@ pub(crate) fn until_counted(manager: u32, action: &str, count: u64) {
     });
 }
 
+/// Seconds for which a program is kept running until its profile is learnt, one run after the other: when it is looked at
+/// depends on how fast the machine is.
+pub(crate) const UNTIL_LEARNT: [u64; 4] = [1, 4, 16, 64];
+
 /// Waits until `percent` of `bytes` are in huge pages in process `pid`.
 pub(crate) fn until_huge(pid: u32, bytes: u64, percent: u64) {
     until("huge pages", || {
