@@ -80,15 +80,46 @@ fn typical_of(meter: &Meter, pid: u32, has_ended: &AtomicBool) -> Result<WorthRe
     })
 }
 
-#[allow(clippy::cast_precision_loss)]
-fn nearest_to_mean(mut reports: Vec<WorthReport>) -> Option<WorthReport> {
-    let mean = reports.iter().map(saved).sum::<f64>() / reports.len() as f64;
-    let off = |report: &WorthReport| (saved(report) - mean).abs();
-    reports.sort_by(|one, other| off(one).total_cmp(&off(other)));
-    reports.into_iter().next()
+/// The mean is that over time: a program that has only just started is measured within milliseconds, as it has no memory yet.
+/// Of those equally near it is the longest.
+fn nearest_to_mean(reports: Vec<WorthReport>) -> Option<WorthReport> {
+    let seconds: f64 = reports.iter().map(|report| report.seconds).sum();
+    let whole: f64 = reports.iter().map(|one| saved(one) * one.seconds).sum();
+    let off = |report: &WorthReport| (saved(report) - whole / seconds).abs();
+    let nearer = |one: &WorthReport, other: &WorthReport| {
+        let by_length = other.seconds.total_cmp(&one.seconds);
+        off(one).total_cmp(&off(other)).then(by_length)
+    };
+    reports.into_iter().min_by(nearer)
 }
 
 /// CPU seconds saved in a second.
 fn saved(report: &WorthReport) -> f64 {
     report.worth.saved_share.value * report.worth.cpu_share
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::obstacles::tests::worth;
+    use super::super::text::tests::report;
+    use super::*;
+    use mega_core::worth::Estimate;
+
+    fn measured(seconds: f64, saved: f64) -> WorthReport {
+        let mut report = report(worth());
+        report.worth.saved_share = Estimate::exact(saved);
+        report.seconds = seconds;
+        report
+    }
+
+    #[test]
+    fn what_was_measured_before_it_had_memory_is_not_typical() {
+        let typical = |all: &[(f64, f64)]| {
+            let reports = all.iter().map(|&(seconds, saved)| measured(seconds, saved));
+            nearest_to_mean(reports.collect()).map(|one| one.seconds)
+        };
+        assert_eq!(typical(&[(0.03, 0.0), (4.0, 0.0), (3.0, 0.0)]), Some(4.0));
+        assert_eq!(typical(&[(0.03, 0.0), (0.03, 0.0), (4.0, 0.3)]), Some(4.0));
+        assert_eq!(typical(&[]), None);
+    }
 }

@@ -213,14 +213,15 @@ fn obstacles(obstacles: &[Obstacle]) -> String {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use mega_core::MemoryObservation;
 
     use super::super::obstacles::tests::worth;
     use super::*;
     use crate::report::{Memory, VERSION};
 
-    fn report(worth: Worth) -> WorthReport {
+    /// Of a process that was measured for 3 s.
+    pub(in super::super) fn report(worth: Worth) -> WorthReport {
         WorthReport {
             version: VERSION,
             pid: 7,
