@@ -1,12 +1,39 @@
 //! What huge pages gain a process, and what making them costs: both in CPU time, so that one can be held against the other.
 
+use serde::Serialize;
+
+use crate::worth::{Estimate, Worth};
+
 /// What a process would gain if huge pages mapped all that base pages map now.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Gain {
-    /// CPU time saved, in seconds a second, 0 or more: the most that a measurement does not rule out.
-    pub saved: f64,
+    /// The share of its CPU time that huge pages would save, 0 to 1.
+    pub saved_share: Estimate,
     /// CPUs that the process uses. While it stands still it loses so many seconds a second.
     pub cpus: f64,
+    /// CPU seconds that it takes to make all of its memory huge.
+    pub cost_cpu_seconds: f64,
+    /// Seconds until its savings exceed that; `None` where it may gain nothing.
+    pub payback_seconds: Option<f64>,
+}
+
+impl Gain {
+    /// CPU time saved, in seconds a second: the most that the measurement does not rule out.
+    #[must_use]
+    pub fn saved_at_most(&self) -> f64 {
+        self.saved_share.high * self.cpus
+    }
+}
+
+impl From<&Worth> for Gain {
+    fn from(worth: &Worth) -> Self {
+        Gain {
+            saved_share: worth.saved_share,
+            cpus: worth.cpu_share,
+            cost_cpu_seconds: worth.cost_cpu_seconds,
+            payback_seconds: worth.payback_seconds,
+        }
+    }
 }
 
 /// What the promotion of one region costs, in seconds.

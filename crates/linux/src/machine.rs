@@ -457,12 +457,7 @@ impl Machine for LinuxMachine {
             ..GAIN_EFFORT
         };
         let touches = self.measure_touches(process, effort).ok()?;
-        let worth = predict(&touches, self.calibration()?);
-        // The meter may miss touches: only what surely is not paid back is left alone.
-        Some(Gain {
-            saved: worth.saved_share.high * worth.cpu_share,
-            cpus: worth.cpu_share,
-        })
+        Some(Gain::from(&predict(&touches, self.calibration()?)))
     }
 
     fn prepare(&mut self, promotions: usize) {

@@ -21,8 +21,8 @@ use mega_linux::{Host, process};
 use crate::closeup;
 use crate::config::Settings;
 use crate::report::{
-    Actions, CompactionReport, FaultReport, GroupStatus, ManagerStatus, Memory, Mode, Observed,
-    OwnCost, ProcessDetail, ProcessReport, RefusedReport, TallyReport,
+    Actions, CompactionReport, FaultReport, GainReport, GroupStatus, ManagerStatus, Memory, Mode,
+    Observed, OwnCost, ProcessDetail, ProcessReport, RefusedReport, TallyReport,
 };
 
 /// What a manager has seen and done.
@@ -176,6 +176,7 @@ impl GroupSnapshot {
                     .get(&summary.process)
                     .cloned()
                     .unwrap_or_default(),
+                gain: summary.gain.as_ref().map(GainReport::from),
             })
             .collect();
         GroupStatus {

@@ -159,3 +159,53 @@ fn a_wrong_select_is_found_before_anything_is_measured() {
         .count();
     assert_eq!(kept, 0, "a calibration was made");
 }
+
+#[test]
+fn a_manager_tells_what_it_measured() {
+    let name = "a_manager_tells_what_it_measured";
+    if !live::can_run(name) {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("report.json");
+    let option = format!("--report={}", file.display());
+    let mut command = live::mega_run(&[&option], &["random", "--size=128MiB", "--until-eof"]);
+    let (target, ready) = start(command.env("MEGA_STATE_DIR", state()));
+    let pid = ready.pid.to_string();
+    let probe = run(&mut worth(&[&pid, "--seconds", "0.1"]));
+    if probe.status.code() == Some(3) {
+        skip(name, &text(&probe.stderr));
+        return;
+    }
+    let manager = target.child.id();
+    let gain = || {
+        let output = run(mega().args(["status", "--json"]));
+        let status: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
+        let managers = status["managers"].as_array().cloned().unwrap_or_default();
+        let own = managers.into_iter().find(|one| one["pid"] == manager)?;
+        let processes = own["groups"][0]["processes"].as_array()?.clone();
+        let measured = processes.into_iter().map(|process| process["gain"].clone());
+        measured.into_iter().find(|gain| !gain.is_null())
+    };
+    live::until("a gain", || gain().is_some());
+    let words = text(&run(mega().args(["status", "--processes"])).stdout);
+    assert!(
+        words.contains(&format!("({pid}): huge pages save ")),
+        "{words}"
+    );
+    finish(target);
+    let written = std::fs::read(file).expect("a report");
+    let written: Value = serde_json::from_slice(&written).expect("one JSON object");
+    let gain = &written["groups"][0]["processes"][0]["gain"];
+    let saved = &gain["saved_share"];
+    assert!(
+        saved["low"].as_f64() <= saved["value"].as_f64()
+            && saved["value"].as_f64() <= saved["high"].as_f64(),
+        "{gain}"
+    );
+    for field in ["cpu_share", "cost_cpu_seconds"] {
+        assert!(value(gain, field) > 0.0, "{field}: {gain}");
+    }
+    assert!(gain["seconds_ago"].is_number(), "{gain}");
+    assert!(gain.get("payback_seconds").is_some(), "{gain}");
+}

@@ -176,6 +176,7 @@ mod tests {
             accesses_known: true,
             rest: crate::engine::Rest::default(),
             tally: crate::engine::Tally::default(),
+            gain: None,
         }
     }
 

@@ -8,6 +8,7 @@ mod account;
 mod budgets;
 mod closeup;
 mod costs;
+mod gains;
 mod interval;
 mod pace;
 mod report;
@@ -20,6 +21,7 @@ mod would;
 
 pub use budgets::Budgets;
 pub use closeup::{Closeup, RegionView, Verdict};
+pub use gains::MeasuredGain;
 pub use interval::Interval;
 pub use report::{ProcessSummary, Rest, StepReport};
 pub use tally::{LastFailure, Tally};
@@ -43,6 +45,7 @@ use crate::sorted;
 use account::CpuAccount;
 use budgets::CopyBudget;
 use costs::Costs;
+use gains::Gains;
 use interval::Rhythm;
 use pace::Pace;
 use tally::Tallies;
@@ -79,6 +82,7 @@ pub struct Engine {
     turn: usize,
     totals: Totals,
     tallies: Tallies,
+    gains: Gains,
     /// The pids that somebody looks closely at.
     looked_at: BTreeSet<u32>,
 }
@@ -138,6 +142,7 @@ impl Engine {
             turn: 0,
             totals: Totals::default(),
             tallies: Tallies::default(),
+            gains: Gains::default(),
             looked_at: BTreeSet::new(),
         }
     }
@@ -229,6 +234,7 @@ impl Engine {
             price: self.price(),
         });
         self.tallies.begin_step(&observation);
+        self.gains.begin_step(&observation);
 
         let acting = self.longest_acting().max(observe_cpu * LEAST_ACTING);
         let mut course = Course::begin(&observation, machine.now() + acting);
@@ -246,7 +252,11 @@ impl Engine {
         let processes: Vec<_> = observation
             .processes
             .iter()
-            .map(|observed| ProcessSummary::of(observed, self.tallies.of(observed.process)))
+            .map(|observed| {
+                let tally = self.tallies.of(observed.process);
+                let gain = self.gains.of(observed.process, machine.now());
+                ProcessSummary::of(observed, tally, gain)
+            })
             .collect();
         let interval = self
             .rhythm
@@ -280,6 +290,7 @@ impl Engine {
         {
             let gain = machine.gain(process);
             self.policy.learn_gain(process, gain);
+            self.gains.record(process, gain, machine.now());
             course.is_cut_short = true;
         }
     }

@@ -10,6 +10,7 @@ use crate::page::{BASE_PAGE_SIZE, HUGE_PAGE_SIZE, PageSize};
 use crate::process::ProcessId;
 
 use super::closeup::Closeup;
+use super::gains::MeasuredGain;
 use super::tally::Tally;
 use super::totals::Totals;
 use super::unmet::Unmet;
@@ -38,7 +39,7 @@ pub struct StepReport {
 }
 
 /// One process as it was observed, added up.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct ProcessSummary {
     /// Which process.
     pub process: ProcessId,
@@ -60,6 +61,9 @@ pub struct ProcessSummary {
     pub rest: Rest,
     /// What was done to it, this step included.
     pub tally: Tally,
+    /// What huge pages would have gained it when that was measured last. `None` where the policy did not ask, or it could not
+    /// be measured.
+    pub gain: Option<MeasuredGain>,
 }
 
 /// Bytes that base pages map, by what is in the way of a huge page, as far as the region itself shows it.
@@ -111,7 +115,11 @@ impl ProcessSummary {
     }
 
     /// Adds up an observation of one process.
-    pub(super) fn of(observed: &ProcessObservation, tally: Tally) -> Self {
+    pub(super) fn of(
+        observed: &ProcessObservation,
+        tally: Tally,
+        gain: Option<MeasuredGain>,
+    ) -> Self {
         let pages = |pages: u16| u64::from(pages) * BASE_PAGE_SIZE;
         let mut summary = ProcessSummary {
             process: observed.process,
@@ -124,6 +132,7 @@ impl ProcessSummary {
             accesses_known: observed.accesses_known,
             rest: Rest::default(),
             tally,
+            gain,
         };
         for region in &observed.regions {
             summary.regions += 1;

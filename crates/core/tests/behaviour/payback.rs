@@ -7,7 +7,7 @@ use mega_core::engine::{Budgets, Engine, Interval};
 use proptest::prelude::*;
 
 use crate::observations::{policy, target};
-use crate::tiny_machine::{TinyMachine, Truth};
+use crate::tiny_machine::{TinyMachine, Truth, certain};
 
 const REGIONS: u64 = 200;
 /// What one promotion takes, in seconds, of the manager and of the program alike.
@@ -41,10 +41,7 @@ fn first_promotion(
 
 #[test]
 fn a_program_that_gains_nothing_is_left_alone_and_measured_ever_more_seldom() {
-    let nothing = Gain {
-        saved: 0.0,
-        cpus: 1.0,
-    };
+    let nothing = certain(0.0, 1.0);
     let mut machine = machine(Some(nothing));
     assert_eq!(first_promotion(&mut machine, &[], 3600), None);
     assert!(machine.measured <= 14, "{} times", machine.measured);
@@ -61,11 +58,31 @@ fn a_program_whose_gain_nobody_can_tell_is_promoted_as_before() {
 }
 
 #[test]
+fn what_was_measured_is_reported_with_its_age() {
+    let gain = certain(0.3, 2.0);
+    let mut machine = machine(Some(gain));
+    let policy = policy("adaptive", &[]);
+    let mut engine = Engine::new(policy, Budgets::default(), Interval::Auto);
+    let mut known = Vec::new();
+    for _ in 0..20 {
+        let report = engine.step(&mut machine).unwrap();
+        known.push(report.processes[0].gain);
+        machine.clock += Duration::from_secs(1);
+    }
+    let first = known.iter().flatten().next().unwrap();
+    assert_eq!((first.gain, first.ago), (gain, Duration::ZERO));
+    // Before it is measured nothing is said, and afterwards it stands and ages.
+    assert_eq!(known[0], None);
+    let last = known[19].unwrap();
+    assert_eq!(last.gain, gain);
+    assert!(last.ago > Duration::from_secs(10), "{:?}", last.ago);
+    machine.regions.clear();
+    assert!(engine.step(&mut machine).unwrap().processes.is_empty());
+}
+
+#[test]
 fn the_horizon_bounds_what_is_waited_for() {
-    let little = Gain {
-        saved: 0.01,
-        cpus: 1.0,
-    };
+    let little = certain(0.01, 1.0);
     // 0.9 ms for each of 200 regions, at 10 ms a second, take 18 s to be paid back.
     let wait = first_promotion(&mut machine(Some(little)), &[], 600).unwrap();
     assert!((17.0..45.0).contains(&wait), "{wait}");
@@ -80,8 +97,9 @@ proptest! {
     /// Nothing is promoted before the program has lived as long as it takes to be paid back, and what has lived much longer
     /// is promoted.
     #[test]
-    fn a_program_lives_to_be_paid_back(saved in 0.0..1.0_f64, cpus in 0.1..4.0_f64, idle in 0.0..2.0_f64) {
-        let mut machine = machine(Some(Gain { saved, cpus }));
+    fn a_program_lives_to_be_paid_back(share in 0.0..1.0_f64, cpus in 0.1..4.0_f64, idle in 0.0..2.0_f64) {
+        let mut machine = machine(Some(certain(share, cpus)));
+        let saved = share * cpus;
         machine.idle_cpus = Some(idle);
         let seconds = 200;
         let moment = first_promotion(&mut machine, &[], seconds);

@@ -11,7 +11,7 @@ use proptest::option;
 use proptest::prelude::*;
 
 use crate::observations::target;
-use crate::tiny_machine::{TinyMachine, Truth};
+use crate::tiny_machine::{TinyMachine, Truth, certain};
 
 /// What is in huge pages of one process, of what is resident.
 fn coverage(machine: &TinyMachine, pid: u32) -> f64 {
@@ -107,7 +107,7 @@ prop_compose! {
 
 /// What each process would gain, where the machine can measure that.
 fn gains() -> impl Strategy<Value = Option<BTreeMap<u32, Option<Gain>>>> {
-    let gain = (0.0..0.2_f64).prop_map(|saved| Gain { saved, cpus: 1.0 });
+    let gain = (0.0..0.2_f64).prop_map(|saved| certain(saved, 1.0));
     option::of(vec(option::of(gain), 3).prop_map(|gains| (1..).zip(gains).collect()))
 }
 

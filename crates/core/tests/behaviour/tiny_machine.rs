@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
 use std::time::Duration;
 
+use mega_core::worth::Estimate;
 use mega_core::{
     Action, ActionKind, BASE_PAGE_SIZE, Cause, CgroupMemory, GIANT_PAGE_SIZE, Gain, HUGE_PAGE_SIZE,
     Machine, MemoryObservation, NodeMemory, Observation, Outcome, PAGES_PER_REGION, PageSize,
@@ -40,6 +41,16 @@ impl Truth {
             used,
             huge: true,
         }
+    }
+}
+
+/// A gain that is known for sure: that share of the time of so many CPUs.
+pub(crate) fn certain(share: f64, cpus: f64) -> Gain {
+    Gain {
+        saved_share: Estimate::exact(share),
+        cpus,
+        cost_cpu_seconds: 1.0,
+        payback_seconds: (share > 0.0).then(|| 1.0 / (share * cpus)),
     }
 }
 

@@ -25,7 +25,7 @@ use crate::exit::Failure;
 use crate::manager::Manager;
 use crate::output;
 use crate::profiling::{self, Profiling};
-use crate::report::{Actions, ManagerStatus, Mode, ProfileUse, RunReport, VERSION};
+use crate::report::{Actions, GainReport, ManagerStatus, Mode, ProfileUse, RunReport, VERSION};
 use crate::snapshot::Fault;
 use crate::supervise::Supervisor;
 use crate::worker::Worker;
@@ -263,6 +263,7 @@ fn summary(state: &ManagerStatus) -> String {
         bytes::format(actions.bytes_copied),
         bytes::format(actions.bloat_bytes_added)
     ));
+    lines.extend(gains(state));
     lines.push(format!(
         "manager CPU {:.3} s in {:.1} s ({:.2} % of one core), memory {}",
         state.manager.cpu_seconds,
@@ -271,4 +272,22 @@ fn summary(state: &ManagerStatus) -> String {
         bytes::format(state.manager.resident)
     ));
     lines.join("\n")
+}
+
+/// What huge pages saved the processes that they saved most, as it was measured before they were made.
+fn gains(state: &ManagerStatus) -> impl Iterator<Item = String> {
+    const TOLD: usize = 3;
+    let processes = state.groups.iter().flat_map(|group| &group.processes);
+    let measured = processes.filter_map(|process| Some((process.pid, process.gain?)));
+    let mut gains: Vec<(u32, GainReport)> = measured.collect();
+    gains.sort_by(|(_, one), (_, other)| {
+        let saved = |gain: &GainReport| gain.saved_cpus().value;
+        saved(other).total_cmp(&saved(one))
+    });
+    gains.into_iter().take(TOLD).map(|(pid, gain)| {
+        format!(
+            "huge pages save process {pid} {}, as was measured",
+            gain.in_words()
+        )
+    })
 }

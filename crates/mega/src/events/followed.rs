@@ -159,6 +159,7 @@ mod tests {
                 ..Default::default()
             },
             tally: Tally::default(),
+            gain: None,
         }
     }
 

@@ -3,6 +3,7 @@
 
 mod action;
 mod coverage;
+pub(crate) mod gain;
 mod process;
 mod scan;
 mod status;
@@ -18,6 +19,7 @@ use action::KINDS;
 
 pub(crate) use action::{ActionReport, Words, words};
 pub(crate) use coverage::{CoverageReport, Managed, ProcessCoverage, free_blocks};
+pub(crate) use gain::GainReport;
 pub(crate) use process::{CellReport, LastFailure, MappingReport, ProcessDetail, TallyReport};
 pub(crate) use scan::{NotEligibleReport, RegionReport, ScanReport, ScanTotals, region_reports};
 pub(crate) use status::{
@@ -106,7 +108,7 @@ impl std::iter::Sum for Observed {
 }
 
 /// One process, as it was observed last.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct ProcessReport {
     pub(crate) pid: u32,
     /// The command's name, up to 15 bytes; empty where the process has ended.
@@ -121,6 +123,9 @@ pub(crate) struct ProcessReport {
     /// Bytes of addresses that huge pages would be of use in and cannot map, by reason.
     #[serde(default)]
     pub(crate) not_eligible: BTreeMap<String, u64>,
+    /// What huge pages would have gained it when that was measured last; `null` where that was not, or an older mega answers.
+    #[serde(default)]
+    pub(crate) gain: Option<GainReport>,
 }
 
 /// What was done since the start.

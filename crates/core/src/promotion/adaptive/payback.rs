@@ -78,9 +78,10 @@ impl Paybacks {
         let Some(gain) = measured.gain else {
             return true;
         };
+        // The meter may miss touches: only what surely is not paid back is left alone.
         #[allow(clippy::cast_precision_loss)]
         let price = promotions as f64 * circumstances.price.cpu_seconds(&gain);
-        let pays = price <= gain.saved * life.lived.min(horizon);
+        let pays = price <= gain.saved_at_most() * life.lived.min(horizon);
         if !pays && life.lived >= measured.at * MEASURE_AGAIN {
             self.unmeasured.push(process);
         }

@@ -6,6 +6,7 @@ use mega_core::bytes;
 
 use crate::output::Table;
 use crate::processes::{self, Column};
+use crate::report::gain::seconds;
 use crate::report::{ManagerStatus, ProcessReport};
 
 pub(super) fn in_words(managers: &[ManagerStatus], sort: Column, limit: Option<usize>) -> String {
@@ -30,10 +31,23 @@ pub(super) fn in_words(managers: &[ManagerStatus], sort: Column, limit: Option<u
             .flat_map(|group| &group.processes)
             .find(|process| process.pid == row.pid);
         if let Some(process) = found {
+            text += &gain_in_words(process);
             text += &left_alone_in_words(process);
         }
     }
     text
+}
+
+fn gain_in_words(process: &ProcessReport) -> String {
+    process.gain.map_or_else(String::new, |gain| {
+        format!(
+            "{} ({}): huge pages save {} (measured {} ago)\n",
+            process.name,
+            process.pid,
+            gain.in_words(),
+            seconds(gain.seconds_ago)
+        )
+    })
 }
 
 fn left_alone_in_words(process: &ProcessReport) -> String {
@@ -59,6 +73,22 @@ fn left_alone_in_words(process: &ProcessReport) -> String {
 mod tests {
     use super::*;
     use crate::command::status::summary::tests::daemon;
+
+    #[test]
+    fn what_a_process_gains_is_told_below_the_table() {
+        let mut daemon = daemon();
+        daemon.groups[0].processes[0].gain = Some(crate::report::GainReport {
+            saved_share: mega_core::worth::Estimate::within(0.31, 0.27, 0.35),
+            cpu_share: 1.0,
+            cost_cpu_seconds: 4.1,
+            payback_seconds: Some(13.0),
+            seconds_ago: 12.3,
+        });
+        let text = in_words(&[daemon], Column::Resident, None);
+        let told = "redis-server (4711): huge pages save 31 % (27 to 35 %) of its CPU time, for 4.1 s of CPU, paid back in 13 s (measured 12 s ago)";
+        assert!(text.lines().any(|line| line == told), "{text}");
+        assert!(!text.contains("java (4712): huge"), "{text}");
+    }
 
     #[test]
     fn the_table_is_sorted_and_cut() {

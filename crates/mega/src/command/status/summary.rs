@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use mega_core::bytes;
+use mega_core::worth::Estimate;
 
 use crate::processes::{percent, share};
 use crate::report::{Actions, GroupStatus, ManagerStatus, Memory, Mode, Observed, causes_in_words};
@@ -187,7 +188,27 @@ impl<'a> Summary<'a> {
         if let Some(bloat) = observed.bloat {
             text += &format!("; {} of it zero-filled", bytes::format(bloat));
         }
-        text
+        text + &self.gain()
+    }
+
+    /// What huge pages would gain the processes of which that is known; empty where it is of none.
+    fn gain(&self) -> String {
+        let processes = self.groups().flat_map(|group| &group.processes);
+        let gains: Vec<_> = processes.filter_map(|process| process.gain).collect();
+        if gains.is_empty() {
+            return String::new();
+        }
+        let saved = |of: fn(Estimate) -> f64| -> f64 {
+            gains.iter().map(|gain| of(gain.saved_cpus())).sum()
+        };
+        format!(
+            "; huge pages save {} {:.2} CPUs ({:.2} to {:.2}) of {:.2}",
+            processes_measured(gains.len()),
+            saved(|saved| saved.value),
+            saved(|saved| saved.low),
+            saved(|saved| saved.high),
+            gains.iter().map(|gain| gain.cpu_share).sum::<f64>()
+        )
     }
 
     fn wanted_in_words(&self) -> String {
@@ -268,6 +289,14 @@ fn processes(count: usize) -> String {
     }
 }
 
+/// "1 measured process", "3 measured processes".
+fn processes_measured(count: usize) -> String {
+    match count {
+        1 => "1 measured process".to_owned(),
+        count => format!("{count} measured processes"),
+    }
+}
+
 /// "1 group", "3 groups".
 fn counted(count: usize, what: &str) -> String {
     match count {
@@ -285,7 +314,9 @@ fn seconds(seconds: f64) -> String {
 #[cfg(test)]
 pub(in crate::command) mod tests {
     use super::*;
-    use crate::report::{LastFailure, OwnCost, ProcessReport, RefusedReport, TallyReport};
+    use crate::report::{
+        GainReport, LastFailure, OwnCost, ProcessReport, RefusedReport, TallyReport,
+    };
 
     fn process(pid: u32, name: &str, mapped: u64, huge: u64) -> ProcessReport {
         ProcessReport {
@@ -302,6 +333,7 @@ pub(in crate::command) mod tests {
             },
             tally: TallyReport::default(),
             not_eligible: BTreeMap::new(),
+            gain: None,
         }
     }
 
@@ -387,6 +419,27 @@ pub(in crate::command) mod tests {
             line(&text, "cost").contains("(0.35 % of one core)"),
             "{text}"
         );
+    }
+
+    #[test]
+    fn what_was_measured_is_added_up() {
+        let mut daemon = daemon();
+        let gain = |value, low, high, cpu_share| GainReport {
+            saved_share: Estimate { value, low, high },
+            cpu_share,
+            cost_cpu_seconds: 4.1,
+            payback_seconds: Some(13.0),
+            seconds_ago: 12.0,
+        };
+        let processes = &mut daemon.groups[0].processes;
+        processes[0].gain = Some(gain(0.3, 0.25, 0.35, 1.0));
+        let text = Summary::of(&[daemon.clone()]).in_words();
+        let one = "; huge pages save 1 measured process 0.30 CPUs (0.25 to 0.35) of 1.00";
+        assert!(line(&text, "coverage").ends_with(one), "{text}");
+        daemon.groups[0].processes[1].gain = Some(gain(0.1, 0.0, 0.2, 2.0));
+        let text = Summary::of(&[daemon]).in_words();
+        let both = "; huge pages save 2 measured processes 0.50 CPUs (0.25 to 0.75) of 3.00";
+        assert!(line(&text, "coverage").ends_with(both), "{text}");
     }
 
     #[test]

@@ -6,6 +6,7 @@ use mega_core::bytes;
 use mega_core::worth::{CurvePoint, Estimate, Worth};
 
 use crate::output::Table;
+use crate::report::gain::{percent, seconds, share};
 use crate::report::{Obstacle, WorthReport};
 
 /// Characters of the longest bar of the plot.
@@ -82,30 +83,6 @@ pub(in super::super) fn gain(worth: &Worth) -> String {
         None => ".\n".to_owned(),
     };
     text
-}
-
-fn share(share: Estimate) -> String {
-    format!(
-        "{} % ({} to {} %)",
-        percent(share.value),
-        percent(share.low),
-        percent(share.high)
-    )
-}
-
-/// A share in per cent, with a decimal where it is small.
-fn percent(share: f64) -> String {
-    let percent = share * 100.0;
-    let decimals = usize::from(percent < 10.0);
-    format!("{percent:.decimals$}")
-}
-
-fn seconds(seconds: f64) -> String {
-    if seconds < 10.0 {
-        format!("{seconds:.1} s")
-    } else {
-        format!("{seconds:.0} s")
-    }
 }
 
 /// A rate with its interval, in thousands or millions.

@@ -63,6 +63,7 @@ fn process(pid: u32, name: &str, mapped: u64, huge: u64) -> ProcessReport {
         },
         tally: TallyReport::default(),
         not_eligible: BTreeMap::new(),
+        gain: None,
     }
 }
 
