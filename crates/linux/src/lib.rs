@@ -12,6 +12,7 @@ pub mod error;
 pub mod host;
 pub mod hzmem;
 pub mod kernel;
+pub mod lines;
 pub mod machine;
 pub mod module;
 pub mod observe;

@@ -66,6 +66,12 @@ Exit codes: 0 done, 1 no mega is running or one did not answer, 2 wrong usage, 3
 Example:
   mega events --follow --json";
 
+const REPORT_EXAMPLE: &str = "\
+Exit codes: 0 done, 1 no daemon is running or the file cannot be written, 2 wrong usage, 3 a privilege is missing.
+
+Example:
+  mega report -o day.html";
+
 const GROW_EXAMPLE: &str = "\
 Exit codes: 0 hzmem got as much as you asked for, 1 it got less, 2 wrong usage, 3 a kernel feature or a privilege \
 is missing.
@@ -141,6 +147,9 @@ pub(crate) enum Command {
     /// Show what has changed: promised coverage kept or broken, processes managed or refused, reloads, errors
     #[command(after_help = EVENTS_EXAMPLE)]
     Events(Events),
+    /// Write one page about the daemon's last day: what it spent and gained, coverage over time, who was not covered and why
+    #[command(after_help = REPORT_EXAMPLE)]
+    Report(Report),
     /// Show, grow and shrink the memory of hzmem, which compresses cold huge pages (needs its kernel module)
     #[command(after_help = EXIT_CODES)]
     Hz(Hz),
@@ -455,6 +464,17 @@ pub(crate) struct Events {
     #[arg(long, short)]
     pub(crate) follow: bool,
     /// Print one JSON object a line
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// `mega report`
+#[derive(Debug, Args)]
+pub(crate) struct Report {
+    /// The file to write [default: standard output]
+    #[arg(long, short, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+    /// Write one JSON object, and no HTML page
     #[arg(long)]
     pub(crate) json: bool,
 }

@@ -9,6 +9,7 @@ mod contiguity;
 mod control;
 mod events;
 mod exit;
+mod history;
 mod manager;
 mod membership;
 mod metrics;

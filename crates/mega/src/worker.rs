@@ -6,8 +6,9 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use crate::config::Config;
-use crate::events::{self, EventLog, Teller};
+use crate::events::{self, Change, EventLog, Teller};
 use crate::exit::Failure;
+use crate::history::{History, Recorder};
 use crate::manager::Manager;
 use crate::report::{ManagerStatus, ProcessDetail};
 use crate::snapshot::Snapshot;
@@ -27,15 +28,22 @@ pub(crate) struct Published {
     latest: Arc<Mutex<Arc<Snapshot>>>,
     watch: Watch,
     events: EventLog,
+    history: Option<History>,
 }
 
 impl Published {
-    fn new(snapshot: Snapshot, watch: Watch) -> Self {
+    fn new(snapshot: Snapshot, watch: Watch, history: Option<History>) -> Self {
         Published {
             latest: Arc::new(Mutex::new(Arc::new(snapshot))),
             watch,
             events: EventLog::default(),
+            history,
         }
+    }
+
+    /// Its last day; `None` where none is kept.
+    pub(crate) fn history(&self) -> Option<&History> {
+        self.history.as_ref()
     }
 
     /// What has changed.
@@ -79,20 +87,22 @@ pub(crate) struct Worker {
 }
 
 impl Worker {
-    /// Starts to manage. The thread tells `teller` what changes, and calls `beat` at least once every `patience` while all
-    /// is well.
+    /// Starts to manage. The thread tells `teller` what changes, has `recorder` look from time to time, and calls `beat` at least
+    /// once every `patience` while all is well.
     pub(crate) fn start(
         manager: Manager,
+        recorder: Option<Recorder>,
         teller: Teller,
         patience: Duration,
         beat: impl Fn() + Send + 'static,
     ) -> Result<Self, Failure> {
-        let published = Published::new(manager.snapshot(), manager.watch());
+        let history = recorder.as_ref().map(Recorder::history);
+        let published = Published::new(manager.snapshot(), manager.watch(), history);
         let (orders, inbox) = channel();
         let place = published.clone();
         let thread = std::thread::Builder::new()
             .name("manage".to_owned())
-            .spawn(move || manage(manager, &inbox, &place, teller, patience, &beat))
+            .spawn(move || manage(manager, recorder, &inbox, &place, teller, patience, &beat))
             .map_err(|error| Failure::Failed(format!("cannot start a thread: {error}")))?;
         Ok(Worker {
             orders,
@@ -142,6 +152,7 @@ impl Worker {
 
 fn manage(
     mut manager: Manager,
+    mut recorder: Option<Recorder>,
     inbox: &Receiver<Order>,
     published: &Published,
     mut teller: Teller,
@@ -149,9 +160,12 @@ fn manage(
     beat: &dyn Fn(),
 ) -> Manager {
     loop {
-        let tick = manager.tick();
+        let mut tick = manager.tick();
         if tick.has_news {
             published.set(manager.snapshot());
+        }
+        if let Some(recorder) = &mut recorder {
+            tick.changes.extend(record(recorder, published));
         }
         // Who hears of a change and asks for the status finds it there.
         events::tell(&tick.changes, &mut teller);
@@ -161,11 +175,26 @@ fn manage(
         beat();
         match inbox.recv_timeout(tick.pause.min(patience)) {
             Err(RecvTimeoutError::Timeout) => {}
-            Ok(Order::Stop) | Err(RecvTimeoutError::Disconnected) => return manager,
+            Ok(Order::Stop) | Err(RecvTimeoutError::Disconnected) => break,
             Ok(Order::Configure(config, reply)) => {
                 // Nobody takes the answer where the daemon is ending.
                 let _ = reply.send(manager.manage_configured(config));
             }
         }
     }
+    if let Some(recorder) = &mut recorder {
+        // The daemon ends: nobody reads an event any more, and the history ends a few minutes early.
+        let _ = recorder.close();
+    }
+    manager
+}
+
+/// Has the history take a look, if one is due. Returns what went wrong.
+fn record(recorder: &mut Recorder, published: &Published) -> Option<Change> {
+    let snapshot = published.latest();
+    if !recorder.is_due(snapshot.host.kernel().now()) {
+        return None;
+    }
+    let looked = recorder.look(&snapshot, &published.events().counts());
+    looked.err().map(|why| Change::error(None, &why))
 }

@@ -19,6 +19,7 @@ use crate::config::{self, Config};
 use crate::control::Server;
 use crate::events::{self, Change};
 use crate::exit::Failure;
+use crate::history::Recorder;
 use crate::manager::Manager;
 use crate::metrics::{self, Endpoint};
 use crate::node_features::NodeFeatures;
@@ -79,7 +80,14 @@ pub(super) fn run(args: &Daemon) -> Result<ExitCode, Failure> {
     let mut manager = Manager::new(host, mode, fault, started)?;
     manager.manage_configured(config.clone())?;
     let report = Box::new(events::report);
-    let worker = Worker::start(manager, report, watchdog::patience(), watchdog::beat)?;
+    let recorder = Some(recorder(args.dry_run));
+    let worker = Worker::start(
+        manager,
+        recorder,
+        report,
+        watchdog::patience(),
+        watchdog::beat,
+    )?;
     let uptime = LiveKernel.now().saturating_sub(started);
     let published = worker.published();
     let server = Server::start(&run_dir, published.clone(), config.status_group);
@@ -117,6 +125,17 @@ fn load(args: &Daemon) -> Result<Config, Failure> {
         )));
     }
     config::load(&args.config).map_err(|error| Failure::Failed(error.to_string()))
+}
+
+/// What keeps the last day: on disk, but for a dry run, which leaves nothing behind.
+fn recorder(dry_run: bool) -> Recorder {
+    if dry_run {
+        return Recorder::in_memory();
+    }
+    Recorder::on_disk().unwrap_or_else(|why| {
+        warn!("the history of the day ends with this daemon: {why}");
+        Recorder::in_memory()
+    })
 }
 
 /// Handles signals until one stops the daemon or managing ends by itself.

@@ -14,6 +14,7 @@ mod init;
 mod lab;
 mod policies;
 mod profiles;
+mod report;
 mod run;
 mod scan;
 mod status;
@@ -44,6 +45,7 @@ pub(crate) fn dispatch(command: Option<Command>) -> Result<ExitCode, Failure> {
         Command::Compact(args) => compact::run(&args),
         Command::Coverage(args) => coverage::run(&args),
         Command::Events(args) => events::run(&args),
+        Command::Report(args) => report::run(&args),
         Command::Hz(args) => hz::run(&args),
         Command::Doctor(args) => doctor::run(&args),
         Command::Init(args) => init::run(&args),

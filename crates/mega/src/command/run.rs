@@ -156,7 +156,7 @@ fn manage(
             note(&place, line);
         }
     });
-    let worker = Worker::start(manager, tell, PATIENCE, || {})?;
+    let worker = Worker::start(manager, None, tell, PATIENCE, || {})?;
     match Server::start(run_dir, worker.published(), None) {
         Ok(server) => Ok((worker, server)),
         Err(failure) => {

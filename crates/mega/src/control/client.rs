@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use mega_linux::settings::run_dir::RunDir;
 
-use super::{Command, LONGEST_LINE, Request, Response, folder};
+use super::{Command, LONGEST_LINE, Place, Request, Response, folder};
 use crate::exit::Failure;
-use crate::report::{ManagerStatus, ProcessDetail};
+use crate::report::{DayReport, ManagerStatus, ProcessDetail};
 
 /// How long a manager may take to answer.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -47,6 +47,27 @@ pub(crate) fn ask_for_process(manager: u32, pid: u32) -> Result<ProcessDetail, S
         (Some(process), _) => Ok(process),
         (None, reason) => Err(reason.unwrap_or_else(|| "an empty answer".to_owned())),
     }
+}
+
+/// Asks these managers for their last day. Returns the answers, and why the others did not answer.
+pub(crate) fn ask_for_history(managers: &[Place]) -> (Vec<DayReport>, Vec<String>) {
+    let (mut days, mut failures) = (Vec::new(), Vec::new());
+    for place in managers {
+        match ask(&place.path, &Request::of(Command::History)) {
+            Ok(None) => {}
+            Ok(Some(Response {
+                history: Some(day), ..
+            })) => days.push(day),
+            Ok(Some(response)) => {
+                let reason = response
+                    .error
+                    .unwrap_or_else(|| "an empty answer".to_owned());
+                failures.push(format!("mega {}: {reason}", place.manager));
+            }
+            Err(reason) => failures.push(format!("mega {}: {reason}", place.manager)),
+        }
+    }
+    (days, failures)
 }
 
 /// The sockets in the folder.

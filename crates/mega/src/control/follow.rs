@@ -19,7 +19,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 pub(crate) struct Place {
     /// The manager's pid, as the socket's name has it.
     pub(crate) manager: u32,
-    path: PathBuf,
+    pub(super) path: PathBuf,
 }
 
 /// What a manager sends. Fields and events that a newer one adds are passed on as they are.

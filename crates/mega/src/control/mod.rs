@@ -13,9 +13,9 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::events::Event;
-use crate::report::{ManagerStatus, ProcessDetail};
+use crate::report::{DayReport, ManagerStatus, ProcessDetail};
 
-pub(crate) use client::{ask_everyone, ask_for_process};
+pub(crate) use client::{ask_everyone, ask_for_history, ask_for_process};
 pub(crate) use follow::{News, Place, follow, managers};
 pub(crate) use server::Server;
 
@@ -62,6 +62,8 @@ enum Command {
     Process,
     /// What has changed: one line for each event, not one for all.
     Events,
+    /// The last day.
+    History,
 }
 
 /// The answer, or a part of it.
@@ -72,6 +74,8 @@ struct Response {
     status: Option<ManagerStatus>,
     #[serde(skip_serializing_if = "Option::is_none")]
     process: Option<ProcessDetail>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    history: Option<DayReport>,
     #[serde(skip_serializing_if = "Option::is_none")]
     event: Option<Event>,
     /// How many events are gone that were not sent.

@@ -13,7 +13,7 @@ use rustix::process::geteuid;
 use super::feed::Feeds;
 use super::{Command, Request, Response, folder};
 use crate::exit::Failure;
-use crate::report::VERSION;
+use crate::report::{DayReport, VERSION};
 use crate::worker::Published;
 
 /// How long a peer may take to ask, and to read the answer.
@@ -178,6 +178,17 @@ fn respond(line: &str, published: &Published) -> Answer {
             version: VERSION,
             status: Some(published.status()),
             ..Response::default()
+        },
+        Ok(Request {
+            command: Command::History,
+            ..
+        }) => match DayReport::of(published) {
+            Some(day) => Response {
+                version: VERSION,
+                history: Some(day),
+                ..Response::default()
+            },
+            None => refuse("no history is kept here: only `mega daemon` keeps one"),
         },
         Ok(Request {
             command: Command::Process,

@@ -3,6 +3,7 @@
 
 mod action;
 mod coverage;
+mod day;
 pub(crate) mod gain;
 mod process;
 mod scan;
@@ -19,6 +20,9 @@ use action::KINDS;
 
 pub(crate) use action::{ActionReport, Words, words};
 pub(crate) use coverage::{CoverageReport, Managed, ProcessCoverage, free_blocks};
+#[cfg(test)]
+pub(crate) use day::RefusedNow;
+pub(crate) use day::{DayReport, DaysReport};
 pub(crate) use gain::GainReport;
 pub(crate) use process::{CellReport, LastFailure, MappingReport, ProcessDetail, TallyReport};
 pub(crate) use scan::{NotEligibleReport, RegionReport, ScanReport, ScanTotals, region_reports};

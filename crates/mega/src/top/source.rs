@@ -70,7 +70,7 @@ pub(crate) fn observe(tracker: Option<TrackerKind>, interval: Duration) -> Resul
     let mut manager = Manager::observer(host, Mode::Observe, fault, started)?;
     manager.manage_configured(everything(interval))?;
     // What it cannot look at is shown among the processes.
-    Worker::start(manager, Box::new(|_, _| {}), PATIENCE, || {}).map(Source::Observer)
+    Worker::start(manager, None, Box::new(|_, _| {}), PATIENCE, || {}).map(Source::Observer)
 }
 
 fn everything(interval: Duration) -> Config {

@@ -1,0 +1,52 @@
+//! `mega report`: the daemon's last day as one page.
+
+mod chart;
+mod page;
+mod reasons;
+mod summary;
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use crate::cli::Report;
+use crate::control;
+use crate::exit::Failure;
+use crate::output;
+use crate::report::{DayReport, DaysReport, VERSION};
+
+pub(super) fn run(args: &Report) -> Result<ExitCode, Failure> {
+    let report = DaysReport {
+        version: VERSION,
+        days: days()?,
+    };
+    let text = match args.json {
+        true => output::json(&report)?,
+        false => page::draw(&report.days),
+    };
+    match &args.output {
+        Some(path) => write(path, &text)?,
+        None => output::print(&text)?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The days of the running daemons. What one says that does not answer is passed on.
+fn days() -> Result<Vec<DayReport>, Failure> {
+    let managers = control::managers()?;
+    let (mut days, failures) = control::ask_for_history(&managers);
+    if days.is_empty() {
+        let mut line = "no `mega daemon` is running that has a history".to_owned();
+        failures
+            .iter()
+            .for_each(|failure| line += &format!("; {failure}"));
+        return Err(Failure::Failed(line));
+    }
+    failures.iter().for_each(|failure| output::say(failure));
+    days.sort_by_key(|day| day.pid);
+    Ok(days)
+}
+
+fn write(path: &Path, text: &str) -> Result<(), Failure> {
+    std::fs::write(path, text)
+        .map_err(|error| Failure::Failed(format!("cannot write {}: {error}", path.display())))
+}
