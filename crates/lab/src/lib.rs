@@ -6,8 +6,10 @@
 
 pub mod available;
 mod columns;
+mod csv;
 pub mod demo;
 pub mod error;
+mod file;
 pub mod fragmentation;
 pub mod hzmem;
 mod interrupt;
@@ -17,6 +19,7 @@ mod markup;
 mod programs;
 pub mod random;
 pub mod resident;
+pub mod sim;
 pub mod statistics;
 pub mod subject;
 mod svg;
@@ -24,5 +27,6 @@ mod terminate;
 pub mod translations;
 pub mod warm_up;
 pub mod workload;
+mod wrap;
 
 pub use error::Error;

@@ -12,7 +12,7 @@ use std::path::Path;
 use std::process::Command;
 
 /// The pages for users, from the root of the repository.
-const PAGES: [&str; 10] = [
+const PAGES: [&str; 11] = [
     "README.md",
     "CONTRIBUTING.md",
     "docs/guide.md",
@@ -21,6 +21,7 @@ const PAGES: [&str; 10] = [
     "docs/metrics.md",
     "docs/runbooks.md",
     "docs/experiments.md",
+    "docs/simulator.md",
     "docs/results.md",
     "docs/hzmem.md",
 ];

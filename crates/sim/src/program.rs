@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use mega_core::PageSize;
+
 use crate::address_space::Advice;
 use crate::kernel::{Fault, Kernel, Pid};
 use crate::translation::Mmu;
@@ -54,18 +56,19 @@ impl Memory<'_> {
         self.spent += self.kernel.discard(self.pid, start, bytes);
     }
 
-    /// Writes to a base page. Takes a fault's time where there is one, and the processor's, where the machine has one.
+    /// Writes to a base page, and says what maps it. Takes a fault's time where there is one, and the processor's, where the
+    /// machine has one.
     ///
     /// # Errors
     ///
     /// Where it is not mapped, and where memory is used up.
-    pub fn touch(&mut self, address: u64) -> Result<(), Fault> {
+    pub fn touch(&mut self, address: u64) -> Result<PageSize, Fault> {
         let touched = self.kernel.touch(self.pid, address)?;
         self.spent += touched.fault;
         if let Some(mmu) = &mut self.mmu {
             self.spent += mmu.touch(address, touched.page_size);
         }
-        Ok(())
+        Ok(touched.page_size)
     }
 
     /// Works for so many cycles without touching memory that is counted.

@@ -15,7 +15,7 @@ mod goal;
 mod in_turns;
 mod machine;
 mod manager_report;
-mod metric;
+pub(crate) mod metric;
 mod mode;
 mod output;
 mod package;

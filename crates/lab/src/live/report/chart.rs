@@ -1,12 +1,12 @@
 //! The results as a picture: a group of bars for each metric, one bar for each mode.
 
 use super::cell::{ABSENT, Cell};
-use super::wrap::wrap;
 use super::{machine, ratio, settings};
 use crate::live::goal::MEGA;
 use crate::live::mode::Mode;
 use crate::live::results::{MetricResult, Results, Spread};
 use crate::svg::{Anchor, FAINT, INK, Picture, Style, style};
+use crate::wrap::wrap;
 
 const WIDTH: f64 = 840.0;
 const MARGIN: f64 = 24.0;

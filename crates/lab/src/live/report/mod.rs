@@ -5,7 +5,6 @@ mod chart;
 mod csv;
 #[cfg(test)]
 mod example;
-mod file;
 mod goal;
 mod html;
 mod machine;
@@ -17,13 +16,13 @@ mod settings;
 pub(super) mod terminal;
 #[cfg(test)]
 mod well_formed;
-mod wrap;
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::results::Results;
 use crate::error::Error;
+use crate::file;
 use read::read;
 
 /// The results themselves.

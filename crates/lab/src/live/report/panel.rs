@@ -1,10 +1,10 @@
 //! Columns of the terminal's table that belong together. They stand side by side as far as they fit.
 
 use super::cell::{ABSENT, Cell};
-use super::wrap::wrap;
 use crate::columns::{Side, align};
 use crate::live::mode::Mode;
 use crate::live::results::MetricResult;
+use crate::wrap::wrap;
 
 /// Between two panels.
 const GAP: &str = "    ";

@@ -3,10 +3,10 @@
 use std::fmt::Write;
 
 use super::panel::Panel;
-use super::wrap::wrap;
 use super::{goal, panel, ratio, settings};
 use crate::columns::{Side, align};
 use crate::live::results::{GoalResult, Paper, Results, Verdict};
+use crate::wrap::wrap;
 
 /// Characters in a line, where no single column needs more.
 const WIDTH: usize = 100;

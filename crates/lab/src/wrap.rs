@@ -1,7 +1,7 @@
 //! Text in lines of a given width.
 
 /// Breaks a text between words into lines of at most `width` characters; a word that is longer has a line of its own.
-pub(super) fn wrap(text: &str, width: usize) -> Vec<String> {
+pub(crate) fn wrap(text: &str, width: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split_whitespace() {
         match lines.last_mut() {

@@ -9,7 +9,7 @@ use crate::error::Error;
 ///
 /// # Errors
 /// When it cannot be written.
-pub(super) fn write(folder: &Path, name: &str, content: &str) -> Result<(), Error> {
+pub(crate) fn write(folder: &Path, name: &str, content: &str) -> Result<(), Error> {
     let path = folder.join(name);
     let draft = folder.join(format!(".{name}.{}", std::process::id()));
     fs::write(&draft, content)

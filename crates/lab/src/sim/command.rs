@@ -1,0 +1,152 @@
+//! `mega lab sim`: the command line of the experiments on the simulated machine.
+
+use std::path::PathBuf;
+
+use clap::builder::PossibleValuesParser;
+
+use super::experiment::{Experiment, Setting};
+use super::experiments;
+use super::report::{self, Report};
+use super::scale::Scale;
+use crate::error::Error;
+
+/// The name that stands for every experiment.
+const ALL: &str = "all";
+
+/// `mega lab sim`
+#[derive(Clone, Debug, clap::Args)]
+pub struct Sim {
+    /// Which experiment, or `all`
+    #[arg(value_parser = names(), required_unless_present = "list")]
+    experiment: Option<String>,
+    /// List the experiments
+    #[arg(long, conflicts_with = "experiment")]
+    list: bool,
+    /// Simulate one part in N of the paper's memory, and programs of that size [default: by experiment; see --list]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=4096))]
+    scale: Option<u64>,
+    /// What random numbers come from: the same seed gives the same bytes
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// The folder for what is written: a folder for each experiment, and index.md
+    #[arg(short, long, value_name = "FOLDER", default_value = "mega-sim")]
+    out: PathBuf,
+    /// Print JSON instead of tables
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs the command; returns what it prints on standard output.
+///
+/// # Errors
+/// When there can be no machine of that size, or when a file cannot be written.
+pub fn run(sim: &Sim) -> Result<String, Error> {
+    let Some(name) = sim.experiment.as_deref() else {
+        return list(sim.json);
+    };
+    let mut reports = Vec::new();
+    for experiment in experiments::ALL {
+        if name == ALL || experiment.name == name {
+            let report = one(experiment, sim.scale, sim.seed)?;
+            report::write(&sim.out, &report)?;
+            reports.push(report);
+        }
+    }
+    report::write_page(&sim.out, &reports)?;
+    eprintln!("mega lab: the results are in {}", sim.out.display());
+    if sim.json {
+        return report::as_json(&reports, name != ALL);
+    }
+    let texts: Vec<String> = reports.iter().map(report::in_words).collect();
+    Ok(texts.join("\n"))
+}
+
+/// Runs one experiment, at its own scale where none is given.
+fn one(experiment: &Experiment, scale: Option<u64>, seed: u64) -> Result<Report, Error> {
+    let scale = scale.unwrap_or(experiment.scale);
+    let progress = |system: &str| eprintln!("mega lab: {}, {system}", experiment.name);
+    let setting = Setting {
+        scale: Scale::new(scale),
+        seed,
+        progress: &progress,
+    };
+    let findings = (experiment.run)(&setting)?;
+    Ok(Report::new(experiment, scale, seed, findings))
+}
+
+fn list(json: bool) -> Result<String, Error> {
+    if json {
+        let all: Vec<_> = experiments::ALL
+            .into_iter()
+            .map(|experiment| {
+                serde_json::json!({
+                    "name": experiment.name,
+                    "title": experiment.title,
+                    "source": experiment.source,
+                    "about": experiment.about,
+                    "scale": experiment.scale,
+                })
+            })
+            .collect();
+        return serde_json::to_string_pretty(&all)
+            .map(|text| text + "\n")
+            .map_err(|error| Error::Failed(format!("writing JSON: {error}")));
+    }
+    let line = |experiment: &Experiment| {
+        format!(
+            "{:<18} {} ({}; 1/{})\n",
+            experiment.name, experiment.title, experiment.source, experiment.scale
+        )
+    };
+    Ok(experiments::ALL.into_iter().map(line).collect())
+}
+
+fn names() -> PossibleValuesParser {
+    let names = experiments::ALL
+        .into_iter()
+        .map(|experiment| experiment.name);
+    PossibleValuesParser::new(names.chain([ALL]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The scale at which the tests simulate: machines of 32 MiB, since with debug assertions each operation is checked.
+    const SMALL: u64 = 512;
+
+    #[test]
+    fn names_are_unique_and_plain() {
+        let mut names: Vec<&str> = experiments::ALL.iter().map(|e| e.name).collect();
+        names.sort_unstable();
+        let count = names.len();
+        names.dedup();
+        assert_eq!(names.len(), count);
+        let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+        assert!(names.iter().all(|name| name.chars().all(is_plain)));
+    }
+
+    /// Every experiment runs at a small scale, says something of each system, and says the same when it runs again.
+    #[test]
+    fn the_same_seed_gives_the_same_bytes() {
+        for experiment in experiments::ALL {
+            let folders = [(); 2].map(|()| tempfile::tempdir().unwrap());
+            for folder in &folders {
+                let report = one(experiment, Some(SMALL), 3).unwrap();
+                report::write(folder.path(), &report).unwrap();
+                report::write_page(folder.path(), &[report]).unwrap();
+            }
+            let read = |folder: &tempfile::TempDir, name: &str| {
+                std::fs::read(folder.path().join(name)).unwrap()
+            };
+            for name in ["findings.json", "findings.csv", "report.md", "chart.svg"] {
+                let name = format!("{}/{name}", experiment.name);
+                let [first, second] = folders.each_ref().map(|folder| read(folder, &name));
+                assert!(first == second, "{name}");
+                assert!(!first.is_empty(), "{name}");
+            }
+            let [first, second] = folders.each_ref().map(|folder| read(folder, "index.md"));
+            assert!(first == second, "{}", experiment.name);
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! What an experiment found, beside what the paper found.
+
+use serde::Serialize;
+
+use crate::live::metric::Unit;
+
+/// All of an experiment.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(super) struct Findings {
+    /// Memory of the simulated machine, in bytes.
+    pub(super) memory_bytes: u64,
+    pub(super) tables: Vec<Table>,
+    /// What each system did meanwhile: the reasons of what the tables say.
+    pub(super) happened: Vec<Happened>,
+}
+
+/// One quantity under several systems.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(super) struct Table {
+    pub(super) title: String,
+    pub(super) unit: Unit,
+    pub(super) systems: Vec<String>,
+    /// The place of the system that the others are compared with; `None` where each stands beside the paper's number of its own.
+    pub(super) reference: Option<usize>,
+    /// Whether the rows are points of a course, as of time or size.
+    pub(super) is_course: bool,
+    pub(super) rows: Vec<Row>,
+}
+
+/// One case.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(super) struct Row {
+    pub(super) name: String,
+    /// By system; `None` where the simulation has no such number.
+    pub(super) ours: Vec<Option<f64>>,
+    /// By system; `None` where the paper has none.
+    pub(super) paper: Vec<Option<f64>>,
+}
+
+impl Row {
+    /// A case of which the paper says nothing.
+    pub(super) fn ours(name: impl Into<String>, ours: Vec<Option<f64>>) -> Self {
+        Row {
+            name: name.into(),
+            paper: vec![None; ours.len()],
+            ours,
+        }
+    }
+
+    /// A case of which the paper says something.
+    pub(super) fn beside(
+        name: impl Into<String>,
+        ours: Vec<Option<f64>>,
+        paper: Vec<Option<f64>>,
+    ) -> Self {
+        debug_assert_eq!(ours.len(), paper.len());
+        Row {
+            name: name.into(),
+            ours,
+            paper,
+        }
+    }
+}
+
+/// What happened under a system, in numbers.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(super) struct Happened {
+    pub(super) system: String,
+    /// What is counted, and how much of it there was.
+    pub(super) counts: Vec<(&'static str, f64)>,
+}

@@ -1,0 +1,118 @@
+//! The findings for machines and people: files, a page on all experiments, a text for the terminal.
+
+mod chart;
+mod csv;
+mod markdown;
+mod sentences;
+mod terminal;
+
+use std::fs;
+use std::path::Path;
+
+use serde::Serialize;
+
+use super::experiment::Experiment;
+use super::findings::Findings;
+use crate::error::Error;
+use crate::file;
+
+pub(super) use terminal::draw as in_words;
+
+/// The findings themselves.
+const JSON: &str = "findings.json";
+/// Every number.
+const CSV: &str = "findings.csv";
+/// For people.
+const REPORT: &str = "report.md";
+/// The tables as a picture.
+const CHART: &str = "chart.svg";
+/// The page on all experiments.
+const PAGE: &str = "index.md";
+
+/// What an experiment found, and under which settings.
+#[derive(Serialize)]
+pub(super) struct Report {
+    experiment: &'static str,
+    title: &'static str,
+    source: &'static str,
+    about: &'static str,
+    /// The machine has one part in so many of the paper's memory.
+    scale: u64,
+    seed: u64,
+    #[serde(flatten)]
+    findings: Findings,
+    /// Where the paper says something else, and what happened there.
+    disagreements: Vec<String>,
+    /// Numbers that could be compared, and those of them that agree.
+    compared: usize,
+    agreeing: usize,
+}
+
+impl Report {
+    pub(super) fn new(experiment: &Experiment, scale: u64, seed: u64, findings: Findings) -> Self {
+        let (compared, agreeing) = sentences::count(&findings);
+        Report {
+            experiment: experiment.name,
+            title: experiment.title,
+            source: experiment.source,
+            about: experiment.about,
+            scale,
+            seed,
+            disagreements: sentences::disagreements(&findings),
+            findings,
+            compared,
+            agreeing,
+        }
+    }
+
+    /// The command that gives the same bytes.
+    fn command(&self) -> String {
+        format!(
+            "mega lab sim {} --scale {} --seed {}",
+            self.experiment, self.scale, self.seed
+        )
+    }
+
+    /// How much of the paper is met, in words.
+    fn summary(&self) -> String {
+        match self.compared {
+            0 => "the paper has no number to compare with".to_owned(),
+            compared => format!(
+                "{} of {compared} comparisons agree with the paper (the same order, and ratios within a factor of two)",
+                self.agreeing
+            ),
+        }
+    }
+}
+
+/// As JSON: one object for one report, else an array.
+pub(super) fn as_json(reports: &[Report], is_one: bool) -> Result<String, Error> {
+    let text = match reports {
+        [one] if is_one => serde_json::to_string_pretty(one),
+        several => serde_json::to_string_pretty(several),
+    };
+    text.map(|text| text + "\n")
+        .map_err(|error| Error::Failed(format!("writing JSON: {error}")))
+}
+
+/// Writes the files of one experiment into a folder of its name in `folder`.
+///
+/// # Errors
+/// When the folder or a file cannot be written.
+pub(super) fn write(folder: &Path, report: &Report) -> Result<(), Error> {
+    let own = folder.join(report.experiment);
+    fs::create_dir_all(&own)
+        .map_err(|error| Error::io(format!("making the folder {}", own.display()), error))?;
+    file::write(&own, JSON, &as_json(std::slice::from_ref(report), true)?)?;
+    file::write(&own, CSV, &csv::draw(report))?;
+    file::write(&own, REPORT, &markdown::draw(report))?;
+    file::write(&own, CHART, &chart::draw(report))
+}
+
+/// Writes the page on all experiments.
+///
+/// # Errors
+/// When it cannot be written.
+pub(super) fn write_page(folder: &Path, reports: &[Report]) -> Result<(), Error> {
+    file::write(folder, PAGE, &markdown::page(reports))
+}
