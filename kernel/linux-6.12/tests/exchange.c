@@ -77,30 +77,6 @@ static void note(const char *mode, const struct counts *did)
 		 mode, did->batches, did->pairs, did->swapped, did->unsettled, did->exchanged, did->failed, did->abandoned);
 }
 
-/* Promotes a span into a chunk that it does not lie in, and only once. */
-static struct mega_promote promote_into(char *span, uint64_t chunk)
-{
-	int self = pidfd_of(getpid());
-	struct mega_promote request = promote_request(self, span);
-
-	request.frame = chunk;
-	if (ioctl(device, MEGA_IOC_PROMOTE, &request))
-		tap_bail("PROMOTE into 0x%lx", chunk);
-	close(self);
-	promote_note(&request);
-	return request;
-}
-
-/* A free chunk: one that a giant page was in. */
-static uint64_t free_chunk(void)
-{
-	char *span = giant_new(device);
-	uint64_t chunk = frame_of(span);
-
-	munmap(span, GIANT);
-	return chunk;
-}
-
 /* The span in huge pages again, and a chunk that none of them is in. */
 static uint64_t ready(char *span)
 {
@@ -108,7 +84,7 @@ static uint64_t ready(char *span)
 
 	loopback_set("off");
 	promote_surely(device, span);
-	chunk = free_chunk();
+	chunk = free_chunk(device);
 	demote(device, span);
 	return chunk;
 }
@@ -123,7 +99,7 @@ static void without(char *span)
 {
 	uint64_t chunk = ready(span);
 	struct counts then = counts(), did;
-	struct mega_promote request = promote_into(span, chunk);
+	struct mega_promote request = promote_into(device, span, chunk);
 
 	did = since(then);
 	tap_equal(request.stop, MEGA_PROMOTE_DONE, "without an exchanger a span is promoted");
@@ -142,7 +118,7 @@ static struct mega_promote promote_with(char *span, const char *mode, uint64_t *
 	*chunk = ready(span);
 	then = counts();
 	loopback_set(mode);
-	request = promote_into(span, *chunk);
+	request = promote_into(device, span, *chunk);
 	loopback_set("off");
 	*did = since(then);
 	note(mode, did);
@@ -201,7 +177,7 @@ static void unsettled(char *span, const char *mode)
 
 	loopback_set(mode);
 	do {
-		request = promote_into(span, chunk);
+		request = promote_into(device, span, chunk);
 		did = since(then);
 		demote(device, span);
 	} while (!did.unsettled && ++tries < 20 && (chunk = ready(span), loopback_set(mode), true));
@@ -241,7 +217,7 @@ static void held(char *span)
 		tap_bail("vmsplice");
 	loopback_set("honest");
 	then = counts();
-	request = promote_into(span, chunk);
+	request = promote_into(device, span, chunk);
 	did = since(then);
 	note("held", &did);
 	tap_equal(request.stop, MEGA_PROMOTE_BUSY, "with a page that a pipe holds a span is not promoted");

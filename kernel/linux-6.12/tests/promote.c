@@ -309,45 +309,32 @@ static void observers(char *memory)
 
 /* ---- A chunk that the caller names ------------------------------------- */
 
-static struct mega_promote promote_into(const char *span, uint64_t frame)
-{
-	int self = pidfd_of(getpid());
-	struct mega_promote request = promote_request(self, span);
-
-	request.frame = frame;
-	if (ioctl(device, MEGA_IOC_PROMOTE, &request))
-		tap_bail("PROMOTE into 0x%lx", frame);
-	close(self);
-	return request;
-}
-
 static void named_chunk(char *giant)
 {
-	uint64_t taken = frame_of(giant), free_chunk;
+	uint64_t taken = frame_of(giant), freed;
 	char *memory = giant_new(device), *other;
 	struct mega_promote request;
 
-	free_chunk = frame_of(memory);
+	freed = frame_of(memory);
 	munmap(memory, GIANT);
 	other = map_spans(1);
 	fill(other, GIANT, 5);
 
-	request = promote_into(other, (end_frame(device) / MEGA_CHUNK_FRAMES + 1) * MEGA_CHUNK_FRAMES);
+	request = promote_into(device, other, (end_frame(device) / MEGA_CHUNK_FRAMES + 1) * MEGA_CHUNK_FRAMES);
 	tap_equal(request.stop, MEGA_PROMOTE_NO_CHUNK, "a chunk beyond memory is none");
-	request = promote_into(other, 1ULL << 40);
+	request = promote_into(device, other, 1ULL << 40);
 	tap_equal(request.stop, MEGA_PROMOTE_NO_CHUNK, "nor one far beyond");
-	request = promote_into(other, 0);
+	request = promote_into(device, other, 0);
 	tap_equal(request.stop, MEGA_PROMOTE_NO_CHUNK, "nor the one that the kernel lies in");
-	request = promote_into(other, taken);
+	request = promote_into(device, other, taken);
 	tap_equal(request.stop, MEGA_PROMOTE_NO_CHUNK, "nor one that a giant page maps");
 	tap_equal(giant_kib(giant, GIANT), GIANT / 1024, "which is giant still");
 	tap_equal(request.frame == MEGA_ANY_FRAME, 1, "and no frame is reported");
 	tap_equal(wrong_pages(other, GIANT, 0, 5), 0, "no byte changed");
 
-	request = promote_into(other, free_chunk);
-	promote_note(&request);
+	request = promote_into(device, other, freed);
 	tap_equal(request.stop, MEGA_PROMOTE_DONE, "one that has room is used");
-	tap_equal(request.frame, free_chunk, "and no other");
+	tap_equal(request.frame, freed, "and no other");
 	tap_equal(wrong_pages(other, GIANT, 0, 5), 0, "no byte changed");
 	munmap(other, GIANT);
 }

@@ -132,6 +132,19 @@ struct mega_promote promote_surely(int device, char *span)
 	tap_bail("a span is not promoted in 20 attempts");
 }
 
+struct mega_promote promote_into(int device, const char *span, uint64_t chunk)
+{
+	int self = pidfd_of(getpid());
+	struct mega_promote request = promote_request(self, span);
+
+	request.frame = chunk;
+	if (ioctl(device, MEGA_IOC_PROMOTE, &request))
+		tap_bail("PROMOTE into 0x%lx", chunk);
+	close(self);
+	promote_note(&request);
+	return request;
+}
+
 char *giant_new(int device)
 {
 	char *span = map_spans(1);
@@ -139,6 +152,15 @@ char *giant_new(int device)
 	fill(span, GIANT, 1);
 	promote_surely(device, span);
 	return span;
+}
+
+uint64_t free_chunk(int device)
+{
+	char *span = giant_new(device);
+	uint64_t chunk = frame_of(span);
+
+	munmap(span, GIANT);
+	return chunk;
 }
 
 long giant_kib(const char *memory, size_t length)

@@ -50,8 +50,14 @@ void promote_note(const struct mega_promote *request);
  */
 struct mega_promote promote_surely(int device, char *span);
 
+/* PROMOTE into a chunk that the span does not lie in, once, and what came of it as a remark. */
+struct mega_promote promote_into(int device, const char *span, uint64_t chunk);
+
 /* Maps a span, fills it with seed 1 and has it promoted. */
 char *giant_new(int device);
+
+/* The first frame of a free chunk: one that a giant page was in. */
+uint64_t free_chunk(int device);
 
 /* KiB of the length bytes from memory that giant pages map, as smaps says. */
 long giant_kib(const char *memory, size_t length);

@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Promotion by exchange with a host that carries it out (kernel/vm/trident-exchange): a span goes from one chunk into another
+ * again and again, nothing is copied, and no word of it changes; then the driver loses the device in the middle of that and finds it
+ * again, and at last promotion goes on by copying. Usage: exchange_host ROUNDS CONTROL
+ * CONTROL is a serial line to the host: it hears "exchanging" and "checked", and says a line after that.
+ */
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <glob.h>
+#include <pthread.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <termios.h>
+#include <unistd.h>
+#include "kernel.h"
+#include "span.h"
+#include "tap.h"
+
+#define COUNTS "/sys/bus/pci/drivers/mega_exchange/*:*/mega_exchange/"
+/* Tenths of a second for which the device is waited for. */
+#define PATIENCE 1200
+/* Attempts at one promotion: pages are busy for a moment now and then. */
+#define ATTEMPTS 20
+
+static int device, control;
+
+/* What the driver has counted; -1 without a device. */
+static long host_count(const char *name)
+{
+	char pattern[128];
+	long value = -1;
+	FILE *file;
+	glob_t found;
+
+	snprintf(pattern, sizeof(pattern), COUNTS "%s", name);
+	if (glob(pattern, 0, NULL, &found))
+		return -1;
+	file = fopen(found.gl_pathv[0], "re");
+	globfree(&found);
+	if (!file)
+		return -1;
+	if (fscanf(file, "%ld", &value) != 1)
+		value = -1;
+	fclose(file);
+	return value;
+}
+
+/* The host adds the device while the guest runs. */
+static bool wait_for_device(void)
+{
+	for (int i = 0; i < PATIENCE; i++, usleep(100000))
+		if (host_count("requests") >= 0)
+			return true;
+	return false;
+}
+
+static void open_control(const char *path)
+{
+	struct termios raw;
+
+	control = open(path, O_RDWR | O_NOCTTY | O_CLOEXEC);
+	if (control < 0 || tcgetattr(control, &raw))
+		tap_bail("%s cannot be opened", path);
+	cfmakeraw(&raw);
+	tcsetattr(control, TCSANOW, &raw);
+}
+
+static void tell(const char *word)
+{
+	if (write(control, word, strlen(word)) < 0)
+		tap_bail("the host is not told");
+}
+
+static void wait_for_host(void)
+{
+	char byte = 0;
+
+	while (byte != '\n')
+		if (read(control, &byte, 1) != 1)
+			tap_bail("the host does not answer");
+}
+
+/* Has the span promoted into another chunk than it is in. */
+static struct mega_promote promote_elsewhere(char *span)
+{
+	struct mega_promote request = { 0 };
+
+	for (int i = 0; i < ATTEMPTS; i++, usleep(50000)) {
+		uint64_t chunk = free_chunk(device);
+
+		demote(device, span);
+		request = promote_into(device, span, chunk);
+		if (request.stop == MEGA_PROMOTE_DONE)
+			break;
+	}
+	return request;
+}
+
+static void exchanges(char *span, int rounds)
+{
+	unsigned long long nanoseconds = 0;
+	long moved = 0, exchanged = 0;
+	int promoted = 0;
+	size_t wrong = 0;
+
+	tell("exchanging\n");
+	for (int i = 0; i < rounds; i++) {
+		struct mega_promote request = promote_elsewhere(span);
+
+		promoted += request.stop == MEGA_PROMOTE_DONE;
+		moved += request.moved;
+		exchanged += request.exchanged;
+		nanoseconds += request.nanoseconds;
+		wrong += wrong_pages(span, GIANT, 0, 1);
+	}
+	tell("checked\n");
+	tap_note("%d promotions of %llu ms in the mean: %ld huge pages moved, %ld of them exchanged", promoted,
+		 nanoseconds / rounds / 1000000, moved, exchanged);
+	tap_note("the driver: %ld requests, %ld pairs exchanged, %ld too late", host_count("requests"), host_count("exchanged"),
+		 host_count("cancelled"));
+	tap_equal(promoted, rounds, "a span is promoted into another chunk each time");
+	tap_equal(wrong, 0, "and no word of it changed");
+	/* A host that is busy for a second is given up, and then it is copied. */
+	tap_ok(exchanged > 0 && exchanged + host_count("cancelled") >= moved,
+	       "what the host was not too late for is exchanged, so nothing is copied");
+	tap_equal(host_count("refused"), 0, "the host refuses nothing");
+	tap_equal(host_count("lied"), 0, "it does what it says");
+	tap_equal(host_count("unsettled"), 0, "and leaves nothing in the middle");
+	tap_equal(host_count("not_asked"), 0, "it was asked each time");
+	wait_for_host();
+}
+
+static volatile bool over;
+
+/* The driver loses the device as when it is unplugged. */
+static void remove_device(void)
+{
+	glob_t found;
+
+	if (glob("/sys/bus/pci/drivers/mega_exchange/*:*/remove", 0, NULL, &found))
+		tap_bail("the device is not found");
+	set_file(found.gl_pathv[0], "1");
+	globfree(&found);
+}
+
+/* It does so, and finds it again. */
+static void *take_away_and_bring_back(void *nothing)
+{
+	(void)nothing;
+	while (!over) {
+		usleep(rand() % 2000000);
+		remove_device();
+		usleep(rand() % 500000);
+		set_file("/sys/bus/pci/rescan", "1");
+	}
+	return NULL;
+}
+
+/* The device goes and comes in the middle of promotions. */
+static void comes_and_goes(char *span, int rounds)
+{
+	int promoted = 0, exchanged = 0;
+	size_t wrong = 0;
+	pthread_t other;
+
+	pthread_create(&other, NULL, take_away_and_bring_back, NULL);
+	for (int i = 0; i < rounds; i++) {
+		struct mega_promote request = promote_elsewhere(span);
+
+		promoted += request.stop == MEGA_PROMOTE_DONE;
+		exchanged += request.exchanged;
+		wrong += wrong_pages(span, GIANT, 0, 1);
+	}
+	over = true;
+	pthread_join(other, NULL);
+	tap_note("%d promotions, %d huge pages exchanged", promoted, exchanged);
+	tap_equal(promoted, rounds, "a device that comes and goes: a span is promoted each time");
+	tap_equal(wrong, 0, "and no word of it changed");
+}
+
+/* Without a device. */
+static void copies(char *span)
+{
+	struct mega_promote request;
+
+	remove_device();
+	request = promote_elsewhere(span);
+	tap_equal(request.stop, MEGA_PROMOTE_DONE, "without it a span is promoted");
+	tap_equal(request.exchanged, 0, "by copying");
+	tap_note("which took %llu ms", (unsigned long long)request.nanoseconds / 1000000);
+	tap_equal(wrong_pages(span, GIANT, 0, 1), 0, "and no word changed");
+	fill(span, GIANT, 2);
+	tap_equal(wrong_pages(span, GIANT, 0, 2), 0, "it can be written");
+}
+
+int main(int arguments, char **argument)
+{
+	int rounds = arguments == 3 ? atoi(argument[1]) : 0;
+	char *span;
+
+	if (rounds < 1) {
+		tap_skip("exchange_host", "it wants rounds and a line to the host: kernel/vm/trident-exchange");
+		return tap_end();
+	}
+	open_control(argument[2]);
+	device = device_open();
+	if (!tap_ok(wait_for_device(), "there is an exchanger"))
+		return tap_end();
+	span = map_spans(1);
+	fill(span, GIANT, 1);
+	promote_surely(device, span);
+	exchanges(span, rounds);
+	comes_and_goes(span, rounds);
+	copies(span);
+	munmap(span, GIANT);
+	return tap_end();
+}
