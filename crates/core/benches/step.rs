@@ -5,6 +5,7 @@
 
 #![allow(clippy::expect_used)] // As in a test: what cannot be measured ends it.
 
+use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::hint::black_box;
 use std::time::Duration;
@@ -89,6 +90,7 @@ fn observation(processes: u64) -> Observation {
         idle_cpus: None,
         giant_pages: false,
         free_zero: false,
+        counted: BTreeMap::new(),
     }
 }
 

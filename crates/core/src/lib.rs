@@ -34,7 +34,7 @@ pub use gain::{Circumstances, Gain, Price};
 pub use machine::Machine;
 pub use nearest::nearest;
 pub use observation::{
-    CgroupMemory, MemoryObservation, NodeMemory, Observation, ProcessObservation,
+    CgroupMemory, Counted, MemoryObservation, NodeMemory, Observation, ProcessObservation,
     RegionObservation, RegionRef,
 };
 pub use page::{

@@ -1,5 +1,7 @@
 //! What a machine reports at the end of every interval.
 
+use std::collections::BTreeMap;
+use std::ops::Range;
 use std::time::Duration;
 
 use serde::Serialize;
@@ -135,6 +137,42 @@ pub struct Observation {
     pub giant_pages: bool,
     /// Whether it can give back the zero-filled huge pages of a span. Where it cannot, no policy asks for it.
     pub free_zero: bool,
+    /// Of these processes, only this memory counts for a promise of coverage; of all others all does.
+    pub counted: BTreeMap<ProcessId, Counted>,
+}
+
+/// Addresses of a process that count for a promise of coverage.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Counted {
+    /// Ascending and disjoint.
+    ranges: Vec<Range<u64>>,
+}
+
+impl Counted {
+    /// These addresses, given in any order; those that overlap count once.
+    #[must_use]
+    pub fn new(mut ranges: Vec<Range<u64>>) -> Self {
+        ranges.sort_by_key(|range| range.start);
+        let mut joined: Vec<Range<u64>> = Vec::new();
+        for range in ranges {
+            match joined.last_mut() {
+                Some(last) if range.start <= last.end => last.end = last.end.max(range.end),
+                _ => joined.push(range),
+            }
+        }
+        Counted { ranges: joined }
+    }
+
+    /// Whether a region counts: whether its first byte does.
+    #[must_use]
+    pub fn contains(&self, region: Region) -> bool {
+        let after = self
+            .ranges
+            .partition_point(|range| range.start <= region.start());
+        after
+            .checked_sub(1)
+            .is_some_and(|place| self.ranges[place].end > region.start())
+    }
 }
 
 impl Observation {
@@ -160,6 +198,12 @@ impl Observation {
             process.regions.sort_by_key(|region| region.region);
             process.regions.dedup_by_key(|region| region.region);
         }
+    }
+
+    /// The memory of a process that counts for a promise of coverage; `None` for all of it.
+    #[must_use]
+    pub fn counted(&self, process: ProcessId) -> Option<&Counted> {
+        self.counted.get(&process)
     }
 
     /// The named region, of a normalised observation.

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use mega_core::worth::Touches;
 use mega_core::{
-    Action, Gain, HUGE_PAGE_SIZE, Machine, Observation, Outcome, ProcessId, ProcessObservation,
-    Region, RegionObservation, RegionRef, Span,
+    Action, Counted, Gain, HUGE_PAGE_SIZE, Machine, Observation, Outcome, ProcessId,
+    ProcessObservation, Region, RegionObservation, RegionRef, Span,
 };
 
 use mega_core::worth::{Calibration, predict};
@@ -23,6 +23,7 @@ use crate::observe::idle::IdleCpus;
 use crate::observe::memory;
 use crate::observe::nodes::ProcessorNodes;
 use crate::observe::zero_filled::ZeroCounter;
+use crate::process::Chosen;
 use crate::process::eligible;
 use crate::process::not_eligible::NotEligible;
 use crate::process::sharing::{SharedRange, Sharing};
@@ -79,6 +80,8 @@ pub struct LinuxMachine {
     idle: IdleCpus,
     /// Bytes of contiguity at the last observation.
     contiguity: u64,
+    /// What counts for a promise of coverage; `None` for all memory.
+    chosen: Option<Chosen>,
     /// What touches cost on this machine, where that is known. Read when a policy first asks: most machines only look or
     /// act.
     calibration: OnceCell<Option<Calibration>>,
@@ -104,6 +107,7 @@ impl LinuxMachine {
             warmer: Warmer::default(),
             idle: IdleCpus::default(),
             contiguity: 0,
+            chosen: None,
             calibration: OnceCell::new(),
         }
     }
@@ -132,6 +136,14 @@ impl LinuxMachine {
     /// Treats its targets differently from now on.
     pub fn set_options(&mut self, options: MachineOptions) {
         self.options = options;
+    }
+
+    /// From the next observation on, only this memory of each process counts for a promise of coverage; `None` for all of it.
+    pub fn set_chosen(&mut self, chosen: Option<Chosen>) {
+        if self.chosen != chosen {
+            self.chosen = chosen;
+            self.targets.values_mut().for_each(Target::count_anew);
+        }
     }
 
     /// Manages these processes and no others from the next observation on. What is known of those that were
@@ -163,6 +175,12 @@ impl LinuxMachine {
     pub fn longest_hold(&self) -> Duration {
         let holds = self.targets.values().map(|target| target.longest_hold);
         holds.max().unwrap_or_default()
+    }
+
+    /// What of a process counts for a promise of coverage, as it was observed last; `None` for all of it.
+    #[must_use]
+    pub fn counted(&self, process: ProcessId) -> Option<&Counted> {
+        self.targets.get(&process)?.counted.as_ref()
     }
 
     /// The memory of a process that huge pages would be of use in and cannot map, as it was observed last.
@@ -258,7 +276,7 @@ impl LinuxMachine {
             .targets
             .entry(process)
             .or_insert_with(|| Target::new(process));
-        match target.refresh(&self.host, activity) {
+        match target.refresh(&self.host, activity, self.chosen.as_ref()) {
             Ok(()) => Ok(true),
             Err(Error::Gone { .. }) => {
                 self.targets.remove(&process);
@@ -398,6 +416,7 @@ impl Machine for LinuxMachine {
             idle_cpus: self.idle.since_last(self.host.kernel().as_ref()),
             giant_pages: self.host.has_giant_pages(),
             free_zero: self.host.can_free_zero(),
+            counted: BTreeMap::new(),
         };
         let mut departed = BTreeSet::new();
         let mut failures = Vec::new();
@@ -430,6 +449,12 @@ impl Machine for LinuxMachine {
             };
         }
         drop(table);
+        for process in &observation.processes {
+            let target = self.targets.get(&process.process);
+            if let Some(counted) = target.and_then(|target| target.counted.clone()) {
+                observation.counted.insert(process.process, counted);
+            }
+        }
         self.wanted.retain(|process| !departed.contains(process));
         self.departed.extend(departed);
         self.last_observation = Some(now);

@@ -9,6 +9,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use mega_core::engine::Interval;
 use mega_core::promotion::DEFAULT_POLICY;
 use mega_linux::TrackerKind;
+use mega_linux::process::Chosen;
 
 use crate::processes::Column;
 use crate::value;
@@ -191,6 +192,10 @@ pub(crate) struct Run {
     /// Keep so much of the memory in huge pages, whatever the policy finds worth it
     #[arg(long, value_name = "SHARE", value_parser = value::part)]
     pub(crate) coverage: Option<f64>,
+    /// The memory that this is about: private, heap, shared, largest (the largest piece), or a pattern for names in
+    /// /proc/PID/maps, as /dev/shm/*; several with commas between them [default: all that huge pages can map]
+    #[arg(long, value_name = "MEMORY", value_parser = value::chosen, requires = "coverage")]
+    pub(crate) coverage_of: Option<Chosen>,
     /// What the program's page faults take: base pages, so that faults stay fast and mega promotes later; or whatever the
     /// machine's THP mode says; or what was right in earlier runs of the program (see `mega profiles`), base pages at first
     #[arg(long, value_name = "MODE", default_value = "base", value_enum)]
@@ -439,8 +444,8 @@ pub(crate) struct Amount {
 /// `mega coverage`
 #[derive(Debug, Args)]
 pub(crate) struct Coverage {
-    /// The process
-    #[arg(value_parser = pid(), required_unless_present = "select")]
+    /// The process; without one, and without --select, only what this machine could give
+    #[arg(value_parser = pid())]
     pub(crate) pid: Option<u32>,
     /// Each process of this selection of the running daemon
     #[arg(long, value_name = "NAME", conflicts_with = "pid")]
@@ -452,6 +457,10 @@ pub(crate) struct Coverage {
     /// How long to wait until it is
     #[arg(long, value_name = "TIME", default_value = "0s", value_parser = value::wait)]
     pub(crate) wait: Duration,
+    /// Look at this memory only: private, heap, shared, largest (the largest piece), or a pattern for names in
+    /// /proc/PID/maps, as /dev/shm/*; several with commas between them [default: what the selection promises it of, or all]
+    #[arg(long, value_name = "MEMORY", value_parser = value::chosen)]
+    pub(crate) of: Option<Chosen>,
     /// Print one JSON object
     #[arg(long)]
     pub(crate) json: bool,

@@ -407,6 +407,7 @@ impl Group {
             self.engine.replace_policy(policy);
         }
         self.machine.inner.set_options(machine_options(&settings));
+        self.machine.inner.set_chosen(settings.coverage_of.clone());
         self.engine.set_budgets(settings.budgets);
         self.engine.set_interval(settings.interval);
         self.due = Duration::ZERO;
@@ -572,8 +573,10 @@ struct OwnShare {
 
 impl OwnShare {
     fn new(host: &Arc<Host>, settings: &Settings) -> Self {
+        let mut inner = LinuxMachine::new(Arc::clone(host), machine_options(settings));
+        inner.set_chosen(settings.coverage_of.clone());
         OwnShare {
-            inner: LinuxMachine::new(Arc::clone(host), machine_options(settings)),
+            inner,
             elsewhere: Duration::ZERO,
         }
     }

@@ -10,7 +10,6 @@ use std::time::Duration;
 
 use mega_core::ProcessId;
 use mega_core::engine::{Interval, StepReport, Totals};
-use mega_linux::kernel::Kernel;
 use mega_linux::physical::buddyinfo;
 use mega_linux::process::Stat;
 use mega_linux::process::anatomy::anatomy;
@@ -104,7 +103,7 @@ impl Snapshot {
                 resident: own.map_or(0, |stat| stat.resident),
             },
             memory: latest.map(|report| Memory::from(&report.memory)),
-            free_areas: free_areas(kernel),
+            free_areas: buddyinfo::total(&buddyinfo::read(kernel).unwrap_or_default()),
             groups: self
                 .groups
                 .iter()
@@ -191,6 +190,11 @@ impl GroupSnapshot {
             lock_bound_seconds: self.settings.lock_bound.as_secs_f64(),
             longest_hold_seconds: self.longest_hold.as_secs_f64(),
             coverage: self.settings.coverage,
+            coverage_of: self
+                .settings
+                .coverage_of
+                .as_ref()
+                .map(|chosen| chosen.words().collect()),
             short_of_coverage: self.short_of_coverage(),
             totals: processes.iter().map(|process| process.observed).sum(),
             processes,
@@ -199,18 +203,6 @@ impl GroupSnapshot {
             last_error: self.last_error.clone(),
         }
     }
-}
-
-/// How many free blocks of each order there are, over all zones. Empty where they cannot be read.
-fn free_areas(kernel: &dyn Kernel) -> Vec<u64> {
-    let mut sum: Vec<u64> = Vec::new();
-    for zone in buddyinfo::read(kernel).unwrap_or_default() {
-        sum.resize(sum.len().max(zone.areas.len()), 0);
-        for (sum, areas) in sum.iter_mut().zip(zone.areas) {
-            *sum = sum.saturating_add(areas);
-        }
-    }
-    sum
 }
 
 /// The name of a process's command; empty where the process has ended.

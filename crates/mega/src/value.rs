@@ -1,5 +1,6 @@
 //! Durations, shares and address ranges as people write them. (Sizes are in `mega_core::bytes`.)
 
+use mega_linux::process::Chosen;
 use std::ops::Range;
 use std::time::Duration;
 
@@ -105,6 +106,11 @@ pub(crate) fn part(text: &str) -> Result<f64, String> {
     } else {
         Err(refused())
     }
+}
+
+/// Parses which memory is meant: words with commas between them.
+pub(crate) fn chosen(text: &str) -> Result<Chosen, String> {
+    Chosen::parse(text.split(',').map(str::trim))
 }
 
 /// Parses how long to wait: 0 s to 1 day.

@@ -210,3 +210,70 @@ fn each_cause_is_told_apart() {
     let found = regions("none", &format!("kept = fill({private})\nrest()"));
     assert!(number(&found, "blocks_needed") >= 31, "{found}");
 }
+
+#[test]
+fn a_promise_of_some_memory_leaves_the_rest_alone() {
+    if !can_run("a_promise_of_some_memory_leaves_the_rest_alone") {
+        return;
+    }
+    let place = Place::new();
+    let promise = |of: &str| {
+        place.select_program(&format!(
+            "base\"\ncoverage = \"100%\"\ncoverage_of = \"{of}"
+        ));
+    };
+    promise("shared");
+    let daemon = Daemon::start(&place);
+    let ask = |arguments: &[&str]| {
+        let mut command = mega();
+        command.args(["coverage", "--json"]).args(arguments);
+        run(command.env("MEGA_RUN_DIR", place.run_dir()))
+    };
+    let (program, ready) = start(&mut place.workload());
+    let pid = ready.pid.to_string();
+    // The program has no shared memory: the promise holds, and nothing is made huge.
+    let kept = ask(&["--select", "mine", "--wait", "100s", "--min", "100%"]);
+    assert_eq!(kept.status.code(), Some(0), "{}", text(&kept.stderr));
+    let found = parsed(&kept)["processes"][0].clone();
+    assert_eq!(number(&found, "mapped"), 0, "{found}");
+    let all = parsed(&ask(&[&pid, "--of", "private"]))["processes"][0].clone();
+    assert!(number(&all, "mapped") >= 64 << 20, "{all}");
+    assert_eq!(number(&all, "huge"), 0, "{all}");
+
+    promise("largest");
+    daemon.signal(rustix::process::Signal::HUP);
+    live::until("the other promise", || {
+        place.status(daemon.pid())["groups"][0]["coverage_of"][0] == "largest"
+    });
+    let kept = ask(&["--select", "mine", "--wait", "100s", "--min", "100%"]);
+    assert_eq!(kept.status.code(), Some(0), "{}", text(&kept.stdout));
+    let found = parsed(&kept)["processes"][0].clone();
+    assert!(number(&found, "huge") >= 64 << 20, "{found}");
+    assert_eq!(found["managed"]["coverage_of"][0], "largest", "{found}");
+    finish(program);
+    assert_eq!(daemon.stop(), Some(0));
+    let wrong = ask(&[&pid, "--of", "larges"]);
+    assert_eq!(wrong.status.code(), Some(2));
+    assert!(text(&wrong.stderr).contains("did you mean 'largest'?"));
+}
+
+#[test]
+fn the_machine_says_what_it_could_give() {
+    let output = run(mega().args(["coverage", "--json"]));
+    let machine = parsed(&output)["machine"].clone();
+    assert_eq!(output.status.code(), Some(0), "{machine}");
+    let now = number(&machine["now"], "huge");
+    let areas = machine["free_areas"].as_array().expect("free areas");
+    assert!(areas.len() > 9, "{machine}");
+    if machine["unknown"].is_null() {
+        assert!(
+            number(&machine["within_a_minute"], "huge") >= now,
+            "{machine}"
+        );
+        assert!(machine["now"]["giant"].is_u64(), "{machine}");
+    }
+    let words = text(&run(mega().arg("coverage")).stdout);
+    assert!(words.starts_with("this machine could give "), "{words}");
+    let usage = run(mega().args(["coverage", "--min", "5%"]));
+    assert_eq!(usage.status.code(), Some(2));
+}

@@ -4,6 +4,7 @@
 //! what the manager does to it makes it stand still. The manager, too, has a CPU. The machine runs the programs up to its own
 //! time whenever somebody looks or acts, the one that is behind most first.
 
+use std::collections::BTreeMap;
 use std::collections::BTreeSet;
 use std::convert::Infallible;
 use std::time::Duration;
@@ -310,6 +311,7 @@ impl Machine for SimulatedMachine {
             idle_cpus: Some(self.cpus.saturating_sub(busy).into()),
             giant_pages: settings.giant_pages,
             free_zero: settings.giant_pages,
+            counted: BTreeMap::new(),
         })
     }
 

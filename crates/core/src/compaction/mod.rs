@@ -16,6 +16,7 @@ mod lowest_first;
 mod memory_block;
 mod registry;
 mod sequential;
+mod supply;
 #[cfg(test)]
 mod tests;
 mod two_scanners;
@@ -35,6 +36,7 @@ pub use lowest_first::LowestFirst;
 pub use memory_block::{MemoryBlock, memory_blocks};
 pub use registry::{CompactionInfo, DEFAULT_COMPACTION, build, registry};
 pub use sequential::Sequential;
+pub use supply::Supply;
 pub use two_scanners::TwoScanners;
 pub use zone::{HUGE_ORDER, PhysicalObservation, ZoneKind, ZoneObservation};
 

@@ -175,6 +175,7 @@ mod tests {
             bloat_bytes: None,
             accesses_known: true,
             rest: crate::engine::Rest::default(),
+            counted: crate::engine::Covered::default(),
             tally: crate::engine::Tally::default(),
             gain: None,
         }

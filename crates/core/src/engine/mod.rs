@@ -23,7 +23,7 @@ pub use budgets::Budgets;
 pub use closeup::{Closeup, RegionView, Verdict};
 pub use gains::MeasuredGain;
 pub use interval::Interval;
-pub use report::{ProcessSummary, Rest, StepReport};
+pub use report::{Covered, ProcessSummary, Rest, StepReport};
 pub use tally::{LastFailure, Tally};
 pub use totals::Totals;
 pub use unmet::Unmet;
@@ -253,9 +253,11 @@ impl Engine {
             .processes
             .iter()
             .map(|observed| {
-                let tally = self.tallies.of(observed.process);
-                let gain = self.gains.of(observed.process, machine.now());
-                ProcessSummary::of(observed, tally, gain)
+                let process = observed.process;
+                let counted = observation.counted(process);
+                let tally = self.tallies.of(process);
+                let gain = self.gains.of(process, machine.now());
+                ProcessSummary::of(observed, counted, tally, gain)
             })
             .collect();
         let interval = self

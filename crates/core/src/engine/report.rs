@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use crate::coverage::Obstacle;
-use crate::observation::{MemoryObservation, ProcessObservation, RegionObservation};
+use crate::observation::{Counted, MemoryObservation, ProcessObservation, RegionObservation};
 use crate::page::{BASE_PAGE_SIZE, HUGE_PAGE_SIZE, PageSize};
 use crate::process::ProcessId;
 
@@ -59,11 +59,35 @@ pub struct ProcessSummary {
     pub accesses_known: bool,
     /// Bytes of them that base pages map, by what is in the way.
     pub rest: Rest,
+    /// What of all that counts for a promise of coverage: all of it, unless the observation says what does.
+    pub counted: Covered,
     /// What was done to it, this step included.
     pub tally: Tally,
     /// What huge pages would have gained it when that was measured last. `None` where the policy did not ask, or it could not
     /// be measured.
     pub gain: Option<MeasuredGain>,
+}
+
+/// Memory in eligible regions, in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Covered {
+    /// What has a physical page.
+    pub mapped: u64,
+    /// What of it huge pages map, or giant ones.
+    pub huge: u64,
+    /// The rest, by what is in the way.
+    pub rest: Rest,
+}
+
+impl Covered {
+    fn add(&mut self, region: &RegionObservation) {
+        self.mapped += region.resident_bytes();
+        if region.is_huge() {
+            self.huge += region.resident_bytes();
+        } else {
+            self.rest.add(region);
+        }
+    }
 }
 
 /// Bytes that base pages map, by what is in the way of a huge page, as far as the region itself shows it.
@@ -101,14 +125,16 @@ impl Rest {
 }
 
 impl ProcessSummary {
-    /// The part of the mapped bytes in huge or giant pages, 0 to 1. `None` where nothing is mapped.
+    /// The part in huge or giant pages of what counts for a promise, 0 to 1. `None` where nothing of that is mapped.
     #[must_use]
     #[allow(clippy::cast_precision_loss)]
     pub fn coverage(&self) -> Option<f64> {
-        (self.mapped_bytes > 0).then(|| self.huge_bytes as f64 / self.mapped_bytes as f64)
+        let Covered { mapped, huge, .. } = self.counted;
+        (mapped > 0).then(|| huge as f64 / mapped as f64)
     }
 
-    /// Whether at least `least` of the mapped bytes, 0 to 1, is in huge or giant pages. Where nothing is mapped, all of it is.
+    /// Whether at least `least` of what counts for a promise, 0 to 1, is in huge or giant pages. Where nothing is mapped, all of
+    /// it is.
     #[must_use]
     pub fn reaches(&self, least: f64) -> bool {
         self.coverage().is_none_or(|coverage| coverage >= least)
@@ -117,6 +143,7 @@ impl ProcessSummary {
     /// Adds up an observation of one process.
     pub(super) fn of(
         observed: &ProcessObservation,
+        counted: Option<&Counted>,
         tally: Tally,
         gain: Option<MeasuredGain>,
     ) -> Self {
@@ -131,11 +158,15 @@ impl ProcessSummary {
             bloat_bytes: None,
             accesses_known: observed.accesses_known,
             rest: Rest::default(),
+            counted: Covered::default(),
             tally,
             gain,
         };
         for region in &observed.regions {
             summary.regions += 1;
+            if counted.is_none_or(|counted| counted.contains(region.region)) {
+                summary.counted.add(region);
+            }
             summary.mapped_bytes += pages(region.mapped);
             summary.accessed_bytes += pages(region.accessed);
             if region.page_size == PageSize::Giant {

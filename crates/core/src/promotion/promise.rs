@@ -9,14 +9,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::action::{Action, ActionKind, Outcome};
 use crate::failures::FailureMemory;
 use crate::gain::{Circumstances, Gain};
-use crate::observation::{Observation, ProcessObservation, RegionObservation, RegionRef};
+use crate::observation::{Counted, Observation, ProcessObservation, RegionObservation, RegionRef};
 use crate::page::{HUGE_PAGE_SIZE, REGIONS_PER_SPAN};
 use crate::process::ProcessId;
 
 use super::Policy;
 
 /// Lets `policy` decide under the promise that at least `least`, 0 to 1, of each process's memory is in huge pages: of what
-/// has a physical page, in regions that huge pages can map.
+/// has a physical page, in regions that huge pages can map; where an observation says which memory counts, of that.
 #[must_use]
 pub fn with_promise(policy: Box<dyn Policy>, least: f64) -> Box<dyn Policy> {
     Box::new(Promise { policy, least })
@@ -35,10 +35,13 @@ struct Held {
 }
 
 impl Held {
-    fn of(process: &ProcessObservation) -> Self {
+    fn of(process: &ProcessObservation, counted: Option<&Counted>) -> Self {
         let bytes = |is: fn(&RegionObservation) -> bool| {
-            let regions = process.regions.iter().filter(|region| is(region));
-            regions.map(RegionObservation::resident_bytes).sum()
+            let regions = process.regions.iter();
+            regions
+                .filter(|region| is(region) && counts(region, counted))
+                .map(RegionObservation::resident_bytes)
+                .sum()
         };
         Held {
             huge: bytes(RegionObservation::is_huge),
@@ -68,17 +71,27 @@ impl Held {
     }
 }
 
+/// Whether a region counts for the promise.
+fn counts(region: &RegionObservation, counted: Option<&Counted>) -> bool {
+    counted.is_none_or(|counted| counted.contains(region.region))
+}
+
 impl Promise {
     /// The promotions that a process is short of. What waits after a failure does not count: others take its place.
-    fn missing(&self, process: &ProcessObservation, failures: &FailureMemory) -> Vec<Action> {
-        let mut held = Held::of(process);
+    fn missing(
+        &self,
+        process: &ProcessObservation,
+        counted: Option<&Counted>,
+        failures: &FailureMemory,
+    ) -> Vec<Action> {
+        let mut held = Held::of(process, counted);
         if held.reaches(self.least) {
             return Vec::new();
         }
         let mut candidates: Vec<&RegionObservation> = process
             .regions
             .iter()
-            .filter(|region| !region.is_huge() && region.swapped == 0)
+            .filter(|region| !region.is_huge() && region.swapped == 0 && counts(region, counted))
             .collect();
         candidates.sort_by_key(|region| (Reverse(region.mapped), region.region));
         let mut actions = Vec::new();
@@ -114,13 +127,20 @@ impl Promise {
                 }
             };
             let id = action.target.process;
+            let counted = observation.counted(id);
+            // A span may count in part; it is taken as if all of it did.
+            if action.kind == ActionKind::Demote
+                && counted.is_some_and(|counted| !counted.contains(action.target.region))
+            {
+                return true;
+            }
             let processes = &observation.processes;
             let Ok(place) = processes.binary_search_by_key(&id, |process| process.process) else {
                 return true;
             };
             let held = left
                 .entry(id)
-                .or_insert_with(|| Held::of(&processes[place]));
+                .or_insert_with(|| Held::of(&processes[place], counted));
             let after = held.demoted(regions);
             let allowed = after.reaches(self.least);
             if allowed {
@@ -146,7 +166,9 @@ impl Policy for Promise {
         let mut actions: Vec<Action> = observation
             .processes
             .iter()
-            .flat_map(|process| self.missing(process, failures))
+            .flat_map(|process| {
+                self.missing(process, observation.counted(process.process), failures)
+            })
             .collect();
         let promised: BTreeSet<Action> = actions.iter().copied().collect();
         wanted.retain(|action| !promised.contains(action));

@@ -1,5 +1,6 @@
 //! Observations made by hand.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use mega_core::promotion::{Parameters, build};
@@ -83,6 +84,7 @@ pub(crate) fn observation(
         memory,
         giant_pages: false,
         free_zero: false,
+        counted: BTreeMap::new(),
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use mega_core::engine::{Budgets, Engine, Interval};
 use mega_core::promotion::{Parameters, Policy, build, registry, with_promise};
-use mega_core::{ActionKind, Cause, FailureMemory, Gain, Observation, Outcome, PageSize};
+use mega_core::{ActionKind, Cause, Counted, FailureMemory, Gain, Observation, Outcome, PageSize};
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
@@ -65,6 +65,42 @@ fn what_the_policy_would_leave_alone_is_promoted_the_fullest_first() {
         .collect();
     // Half of 6 whole regions and of 4 fifths.
     assert_eq!(promoted, [0, 1, 2, 3].map(|index| target(1, index)));
+}
+
+#[test]
+fn only_what_counts_is_promoted_and_kept() {
+    let regions = (0..10).map(|index| (target(1, index), Truth::base(512, 0)));
+    let mut machine = TinyMachine::new(regions);
+    let range = |from: u64, to: u64| target(1, from).region.start()..target(1, to).region.start();
+    // Of two pieces given in any order, the last four regions.
+    let counted = Counted::new(vec![range(8, 10), range(6, 8)]);
+    machine.counted.insert(target(1, 0).process, counted);
+    run(&mut machine, "base", 1.0, 3);
+    let huge: Vec<_> = machine
+        .regions
+        .iter()
+        .filter(|(_, truth)| truth.huge)
+        .map(|(target, _)| *target)
+        .collect();
+    assert_eq!(huge, [6, 7, 8, 9].map(|index| target(1, index)));
+
+    let report = Engine::new(
+        with_promise(build("base", &Parameters::new()).unwrap(), 1.0),
+        Budgets::default(),
+        Duration::from_secs(5),
+    )
+    .step(&mut machine)
+    .unwrap();
+    let summary = report.processes[0];
+    assert_eq!(
+        (summary.counted.mapped, summary.counted.huge),
+        (8 << 20, 8 << 20)
+    );
+    assert_eq!(
+        (summary.mapped_bytes, summary.huge_bytes),
+        (20 << 20, 8 << 20)
+    );
+    assert!(summary.reaches(1.0));
 }
 
 #[test]

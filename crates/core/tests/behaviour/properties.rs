@@ -166,6 +166,7 @@ fn nonsense() -> impl Strategy<Value = Observation> {
             idle_cpus: None,
             giant_pages,
             free_zero,
+            counted: BTreeMap::new(),
         })
 }
 

@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use mega_core::worth::Estimate;
 use mega_core::{
-    Action, ActionKind, BASE_PAGE_SIZE, Cause, CgroupMemory, GIANT_PAGE_SIZE, Gain, HUGE_PAGE_SIZE,
-    Machine, MemoryObservation, NodeMemory, Observation, Outcome, PAGES_PER_REGION, PageSize,
-    ProcessId, ProcessObservation, Region, RegionObservation, RegionRef, Span,
+    Action, ActionKind, BASE_PAGE_SIZE, Cause, CgroupMemory, Counted, GIANT_PAGE_SIZE, Gain,
+    HUGE_PAGE_SIZE, Machine, MemoryObservation, NodeMemory, Observation, Outcome, PAGES_PER_REGION,
+    PageSize, ProcessId, ProcessObservation, Region, RegionObservation, RegionRef, Span,
 };
 
 /// What is true of a region.
@@ -73,6 +73,8 @@ pub(crate) struct TinyMachine {
     pub(crate) giant_pages: bool,
     /// Whether it gives back the zero-filled huge pages of spans.
     pub(crate) free_zero: bool,
+    /// What counts for a promise.
+    pub(crate) counted: BTreeMap<ProcessId, Counted>,
     /// Spans that a giant page maps, by their first region.
     pub(crate) giants: BTreeSet<RegionRef>,
     /// Giant pages that can still be made.
@@ -117,6 +119,7 @@ impl TinyMachine {
             free_blocks: 1 << 15,
             giant_pages: false,
             free_zero: false,
+            counted: BTreeMap::new(),
             giants: BTreeSet::new(),
             free_chunks: 16,
             giant_copies: GIANT_PAGE_SIZE,
@@ -377,6 +380,7 @@ impl Machine for TinyMachine {
             idle_cpus: self.idle_cpus,
             giant_pages: self.giant_pages,
             free_zero: self.free_zero,
+            counted: self.counted.clone(),
         })
     }
 

@@ -1,7 +1,7 @@
 //! How much of a process's memory huge pages map, looked at once and as a whole. Nothing is cleared.
 
-use mega_core::ProcessId;
 use mega_core::coverage::{Coverage, Obstacle};
+use mega_core::{ProcessId, Region};
 
 use crate::act::shared_pages::SharedPages;
 use crate::kernel::Kernel;
@@ -9,7 +9,8 @@ use crate::process::not_eligible::{NotEligible, Reason};
 use crate::process::{is_alive, path};
 use crate::{Error, LinuxMachine};
 
-/// Looks at a target of `machine`, after it has observed: what it leaves to other processes then is left out here.
+/// Looks at a target of `machine`, after it has observed: what it leaves to other processes then is left out here, and so is what
+/// does not count ([`LinuxMachine::set_chosen`]).
 ///
 /// # Errors
 /// [`Error::Gone`], [`Error::NotPermitted`], [`Error::Io`].
@@ -17,7 +18,13 @@ pub fn observe(machine: &mut LinuxMachine, process: ProcessId) -> Result<Coverag
     let left_alone = machine.not_eligible(process).to_vec();
     let mut regions = machine.eligible_regions(process, None)?;
     let left_out = |address| left_alone.iter().any(|part| part.range.contains(&address));
-    regions.retain(|region| !left_out(region.start()));
+    let counted = machine.counted(process).cloned();
+    let counts = |region| {
+        counted
+            .as_ref()
+            .is_none_or(|counted| counted.contains(region))
+    };
+    regions.retain(|&region| !left_out(region.start()) && counts(region));
     let seen = machine.look(process, &regions)?;
     let kernel = machine.host().kernel().as_ref();
     let status = Status::read(kernel, process.pid);
@@ -34,7 +41,10 @@ pub fn observe(machine: &mut LinuxMachine, process: ProcessId) -> Result<Coverag
         };
         coverage.add(region, obstacle);
     }
-    coverage.add_out_of_reach(misaligned(&left_alone).min(status.shared));
+    let in_vain = left_alone
+        .iter()
+        .filter(|part| counts(Region::containing(part.range.start)));
+    coverage.add_out_of_reach(misaligned(in_vain).min(status.shared));
     // What was read by its pid was of this process only if it still runs.
     if is_alive(kernel, process) {
         Ok(coverage)
@@ -44,12 +54,12 @@ pub fn observe(machine: &mut LinuxMachine, process: ProcessId) -> Result<Coverag
 }
 
 /// Bytes of addresses that no huge page fits. How much of them is resident is not known: at most all shared memory is.
-fn misaligned(left_alone: &[NotEligible]) -> u64 {
+fn misaligned<'p>(left_alone: impl IntoIterator<Item = &'p NotEligible>) -> u64 {
     let is_misaligned = |part: &&NotEligible| match part.reason {
         Reason::MisalignedShared | Reason::MisalignedPosixShared => true,
         Reason::CountedWith { .. } => false,
     };
-    let parts = left_alone.iter().filter(is_misaligned);
+    let parts = left_alone.into_iter().filter(is_misaligned);
     parts.map(|part| part.range.end - part.range.start).sum()
 }
 

@@ -41,6 +41,19 @@ pub fn parse(text: &str) -> Vec<FreeList> {
     text.lines().filter_map(parse_line).collect()
 }
 
+/// Free areas per order over all zones.
+#[must_use]
+pub fn total(lists: &[FreeList]) -> Vec<u64> {
+    let mut sum: Vec<u64> = Vec::new();
+    for list in lists {
+        sum.resize(sum.len().max(list.areas.len()), 0);
+        for (sum, areas) in sum.iter_mut().zip(&list.areas) {
+            *sum = sum.saturating_add(*areas);
+        }
+    }
+    sum
+}
+
 /// "Node 0, zone   Normal   12 7 ..."
 fn parse_line(line: &str) -> Option<FreeList> {
     let (node, kind, rest) = node_and_zone(line)?;

@@ -1,6 +1,7 @@
 //! Processes: which there are, what is known of each, who manages it, and how mega holds it while it works on it.
 
 pub mod anatomy;
+mod chosen;
 pub mod claim;
 pub mod eligible;
 mod facts;
@@ -21,6 +22,7 @@ use mega_core::ProcessId;
 use crate::Error;
 use crate::kernel::Kernel;
 
+pub use chosen::Chosen;
 pub(crate) use facts::unified_cgroup;
 pub use facts::{Facts, facts};
 pub use pod::Pod;

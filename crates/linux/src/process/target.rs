@@ -5,7 +5,7 @@
 use std::ops::{Deref, DerefMut, Range};
 use std::time::Duration;
 
-use mega_core::{PageSize, ProcessId, Region, RegionObservation};
+use mega_core::{Counted, PageSize, ProcessId, Region, RegionObservation};
 
 use crate::act::demote::{self, Demoter};
 use crate::kernel::{Advice, Kernel, ProcessHandle};
@@ -18,7 +18,7 @@ use crate::process::eligible::{self, Eligibility, Mapping};
 use crate::process::not_eligible::{self, NotEligible};
 use crate::process::sharing::SharedRange;
 use crate::process::table::Activity;
-use crate::process::{self, Stat};
+use crate::process::{self, Chosen, Stat};
 use crate::touches::Carried;
 use crate::{Error, Host};
 
@@ -29,6 +29,8 @@ pub(crate) struct Target {
     pub(crate) ranges: Vec<Range<u64>>,
     /// Where they would be of use and cannot be, and what is left to other processes.
     pub(crate) not_eligible: Vec<NotEligible>,
+    /// What counts for a promise of coverage; `None` for all of it.
+    pub(crate) counted: Option<Counted>,
     /// What its mappings say of that.
     mapped: Eligibility,
     /// Shared memory that is observed through other processes.
@@ -98,6 +100,7 @@ impl Target {
             process,
             ranges: Vec::new(),
             not_eligible: Vec::new(),
+            counted: None,
             mapped: Eligibility::default(),
             left: Vec::new(),
             demoter: Demoter::default(),
@@ -125,16 +128,21 @@ impl Target {
     /// As [`Target::refresh`].
     pub(crate) fn refreshed(process: ProcessId, host: &Host) -> Result<Self, Error> {
         let mut target = Target::new(process);
-        target.refresh(host, None)?;
+        target.refresh(host, None, None)?;
         Ok(target)
     }
 
     /// Brings up to date where the process may be acted on, unless it has not run since it was last looked at.
-    /// `activity` is how the process table has it, if it does.
+    /// `activity` is how the process table has it, if it does. `chosen` is what counts for a promise of coverage, `None` for all.
     ///
     /// # Errors
     /// [`Error::Gone`], [`Error::KernelThread`], [`Error::NotPermitted`], [`Error::Io`].
-    pub(crate) fn refresh(&mut self, host: &Host, activity: Option<Activity>) -> Result<(), Error> {
+    pub(crate) fn refresh(
+        &mut self,
+        host: &Host,
+        activity: Option<Activity>,
+        chosen: Option<&Chosen>,
+    ) -> Result<(), Error> {
         // From before it is looked at: what it does from now on makes it active next time.
         self.rest.now = activity;
         self.rest.observations += 1;
@@ -160,6 +168,7 @@ impl Target {
         if !same_mappings {
             let mappings = self.mappings(host)?;
             self.mapped = eligible::eligibility(&mappings, stat.threads > 1, host.shmem_device());
+            self.counted = chosen.map(|chosen| chosen.counted(&mappings, host.shmem_device()));
             self.mapped_as = activity;
             self.leave_out();
         }
@@ -232,6 +241,12 @@ impl Target {
         for region in &mut self.rest.regions {
             region.accessed = 0;
         }
+    }
+
+    /// Something else counts for a promise than before: its mappings are read anew.
+    pub(crate) fn count_anew(&mut self) {
+        self.mapped_as = None;
+        self.disturb();
     }
 
     /// Its page sizes are changed: the next observation looks at it in any case.

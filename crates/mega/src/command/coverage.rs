@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use mega_core::coverage::Obstacle;
 use mega_core::{HUGE_PAGE_SIZE, Machine, ProcessId, bytes};
 use mega_linux::kernel::LiveKernel;
+use mega_linux::process::Chosen;
 use mega_linux::process::not_eligible::{NotEligible, Reason};
 use mega_linux::{Error, Host, HostOptions, LinuxMachine, MachineOptions, observe, process};
 
@@ -16,8 +17,8 @@ use crate::control;
 use crate::exit::Failure;
 use crate::output;
 use crate::report::{
-    CoverageReport, GroupStatus, Managed, ManagerStatus, ProcessCoverage, VERSION, causes_in_words,
-    free_blocks,
+    CoverageReport, GroupStatus, MachineSupply, Managed, ManagerStatus, ProcessCoverage, VERSION,
+    causes_in_words, free_blocks,
 };
 use crate::snapshot;
 
@@ -25,13 +26,16 @@ use crate::snapshot;
 const PAUSE: Duration = Duration::from_secs(1);
 
 pub(super) fn run(args: &Coverage) -> Result<ExitCode, Failure> {
+    if args.pid.is_none() && args.select.is_none() {
+        return of_the_machine(args);
+    }
     // It only looks.
     let host = Arc::new(Host::open(HostOptions {
         dry_run: true,
         ..HostOptions::default()
     })?);
     let started = Instant::now();
-    let report = loop {
+    let mut report = loop {
         let report = look(args, &host)?;
         let left = args.wait.saturating_sub(started.elapsed());
         if report.holds || left.is_zero() {
@@ -39,12 +43,39 @@ pub(super) fn run(args: &Coverage) -> Result<ExitCode, Failure> {
         }
         std::thread::sleep(PAUSE.min(left));
     };
+    let lacks = |one: &ProcessCoverage| one.blocks_needed > Some(report.free_blocks);
+    if report.processes.iter().any(lacks) {
+        // What compaction could make is worth a look at all of physical memory only then.
+        report.machine = Some(MachineSupply::look()?);
+    }
     if args.json {
         output::print_json(&report)?;
     } else {
         output::print(&in_words(&report))?;
     }
     Ok(ExitCode::from(u8::from(!report.holds)))
+}
+
+/// What the machine could give, and no process.
+fn of_the_machine(args: &Coverage) -> Result<ExitCode, Failure> {
+    if args.min.is_some() || args.of.is_some() || !args.wait.is_zero() {
+        let line = "say of which process: PID or --select NAME";
+        return Err(Failure::Usage(line.to_owned()));
+    }
+    let machine = MachineSupply::look()?;
+    if args.json {
+        output::print_json(&CoverageReport {
+            version: VERSION,
+            holds: true,
+            processes: Vec::new(),
+            refused: 0,
+            free_blocks: machine.now.huge,
+            machine: Some(machine),
+        })?;
+    } else {
+        output::print(&machine.in_words())?;
+    }
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Which processes are meant.
@@ -58,6 +89,7 @@ fn look(args: &Coverage, host: &Arc<Host>) -> Result<CoverageReport, Failure> {
     let managers = managers(args)?;
     let meant = meant(args, &managers)?;
     let mut machine = LinuxMachine::new(Arc::clone(host), MachineOptions::default());
+    machine.set_chosen(args.of.clone().or_else(|| promised_of(&meant, &managers)));
     machine.set_targets(meant.processes);
     let observation = machine.observe()?;
     if let Some((_, error)) = machine.take_refused().pop() {
@@ -100,7 +132,16 @@ fn look(args: &Coverage, host: &Arc<Host>) -> Result<CoverageReport, Failure> {
         processes,
         refused: meant.refused,
         free_blocks,
+        machine: None,
     })
+}
+
+/// The memory that the selection of these processes promises a coverage of; `None` for all of it.
+fn promised_of(meant: &Meant, managers: &[ManagerStatus]) -> Option<Chosen> {
+    let pid = meant.processes.first()?.pid;
+    let words = managed(managers, pid)?.coverage_of?;
+    // A newer daemon may know words that this program does not: then all of it is shown.
+    Chosen::parse(words.iter().map(String::as_str)).ok()
 }
 
 /// The running managers. For one process it does not matter if they cannot be asked.
@@ -162,6 +203,7 @@ fn managed(managers: &[ManagerStatus], pid: u32) -> Option<Managed> {
         selection: group.name.clone(),
         policy: group.policy.clone(),
         promised: group.coverage,
+        coverage_of: group.coverage_of.clone(),
         failures: group.actions.failures.promote.clone(),
     })
 }
@@ -302,6 +344,9 @@ fn in_words(report: &CoverageReport) -> String {
             let _ = writeln!(text, "  {} {verdict}", percent(least));
         }
     }
+    if let Some(machine) = &report.machine {
+        text += &machine.in_words();
+    }
     if report.refused > 0 {
         let _ = writeln!(
             text,
@@ -372,6 +417,7 @@ mod tests {
             selection: "guests".to_owned(),
             policy: "adaptive".to_owned(),
             promised: None,
+            coverage_of: None,
             failures: BTreeMap::from([("busy".to_owned(), 3)]),
         };
         let one = one(&found(2, 2), 0.5, Some(managed));
@@ -395,6 +441,7 @@ mod tests {
             processes: vec![one(&found(1, 2), 0.95, None)],
             refused: 1,
             free_blocks: 9,
+            machine: None,
         };
         report.processes[0].help = vec!["wait".to_owned()];
         assert_eq!(

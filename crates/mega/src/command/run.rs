@@ -104,6 +104,7 @@ fn settings(args: &Run) -> Settings {
         },
         lock_bound: args.bounds.lock_bound,
         coverage: args.coverage,
+        coverage_of: args.coverage_of.clone(),
     }
 }
 

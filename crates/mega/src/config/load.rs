@@ -9,6 +9,7 @@ use glob::Pattern;
 use mega_core::engine::Interval;
 use mega_core::promotion::{self, BuildError, Parameters};
 use mega_linux::TrackerKind;
+use mega_linux::process::Chosen;
 use mega_linux::settings::fault::FaultMode;
 use toml::Spanned;
 use toml::de::DeValue;
@@ -29,6 +30,7 @@ struct Overrides {
     standstill: Option<f64>,
     lock_bound: Option<Duration>,
     coverage: Option<f64>,
+    coverage_of: Option<Chosen>,
 }
 
 /// A `[[select]]` as it was written, and where.
@@ -246,6 +248,10 @@ impl Overrides {
             &mut self.coverage,
             reader.optional("coverage", parsed(value::part))?,
         );
+        replace(
+            &mut self.coverage_of,
+            reader.optional("coverage_of", chosen)?,
+        );
         Ok(())
     }
 
@@ -275,6 +281,10 @@ impl Overrides {
             budgets,
             lock_bound: self.lock_bound.unwrap_or(defaults.lock_bound),
             coverage: self.coverage.or(defaults.coverage),
+            coverage_of: self
+                .coverage_of
+                .clone()
+                .or_else(|| defaults.coverage_of.clone()),
         }
     }
 }
@@ -357,6 +367,17 @@ fn parsed<T>(
     parse: impl Fn(&str) -> Result<T, String>,
 ) -> impl Fn(&DeValue<'_>) -> Result<T, String> {
     move |value| parse(reader::string(value)?)
+}
+
+/// One word, or an array of some.
+fn chosen(value: &DeValue<'_>) -> Result<Chosen, String> {
+    match value.as_array() {
+        None => Chosen::parse([reader::string(value)?]),
+        Some(words) => {
+            let words = words.iter().map(|word| reader::string(word.get_ref()));
+            Chosen::parse(words.collect::<Result<Vec<_>, _>>()?)
+        }
+    }
 }
 
 fn tracker(value: &DeValue<'_>) -> Result<Option<TrackerKind>, String> {

@@ -10,6 +10,7 @@ use std::time::Duration;
 use mega_core::engine::{Budgets, Interval};
 use mega_core::promotion::{self, BuildError, DEFAULT_POLICY, Parameters, Policy};
 use mega_linux::TrackerKind;
+use mega_linux::process::Chosen;
 use mega_linux::settings::fault::FaultMode;
 
 use crate::selection::Selection;
@@ -38,6 +39,8 @@ pub(crate) struct Settings {
     /// The part of each process's memory that is to be in huge pages whatever the policy thinks, 0 to 1; `None` for no
     /// such promise.
     pub(crate) coverage: Option<f64>,
+    /// The memory that this is about; `None` for all that huge pages can map.
+    pub(crate) coverage_of: Option<Chosen>,
 }
 
 impl Settings {
@@ -69,6 +72,7 @@ impl Default for Settings {
             budgets: Budgets::default(),
             lock_bound: Duration::from_millis(10),
             coverage: None,
+            coverage_of: None,
         }
     }
 }

@@ -117,12 +117,13 @@ impl Known {
 
 #[allow(clippy::cast_precision_loss)]
 fn fulfilment(promised: f64, summary: &ProcessSummary, memory: &MemoryObservation) -> Fulfilment {
-    let named = summary.rest.iter().filter(|(_, size)| *size > 0);
+    let counted = &summary.counted;
+    let named = counted.rest.iter().filter(|(_, size)| *size > 0);
     Fulfilment {
         promised,
         coverage: summary.coverage().unwrap_or(1.0),
-        mapped: summary.mapped_bytes,
-        huge: summary.huge_bytes,
+        mapped: counted.mapped,
+        huge: counted.huge,
         rest: named
             .map(|(obstacle, size)| (obstacle.name().to_owned(), size))
             .collect(),
@@ -145,6 +146,10 @@ mod tests {
     }
 
     fn summary(pid: u32, huge: u64) -> ProcessSummary {
+        let rest = mega_core::engine::Rest {
+            free: (100 - huge) << 21,
+            ..Default::default()
+        };
         ProcessSummary {
             process: process(pid),
             regions: 100,
@@ -154,9 +159,11 @@ mod tests {
             giant_bytes: 0,
             bloat_bytes: None,
             accesses_known: true,
-            rest: mega_core::engine::Rest {
-                free: (100 - huge) << 21,
-                ..Default::default()
+            rest,
+            counted: mega_core::engine::Covered {
+                mapped: 100 << 21,
+                huge: huge << 21,
+                rest,
             },
             tally: Tally::default(),
             gain: None,

@@ -6,6 +6,8 @@ use mega_core::coverage::{Coverage, Part};
 use mega_core::{HUGE_PAGE_SIZE, MemoryObservation};
 use serde::Serialize;
 
+use super::MachineSupply;
+
 /// What `mega coverage --json` prints.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct CoverageReport {
@@ -18,6 +20,8 @@ pub(crate) struct CoverageReport {
     pub(crate) refused: u64,
     /// Free blocks of 2 MiB.
     pub(crate) free_blocks: u64,
+    /// What the machine could give; `null` where a process was asked about and no blocks are lacking.
+    pub(crate) machine: Option<MachineSupply>,
 }
 
 /// The coverage of one process. All sizes are in bytes.
@@ -57,6 +61,8 @@ pub(crate) struct Managed {
     pub(crate) policy: String,
     /// What the selection promises, 0 to 1.
     pub(crate) promised: Option<f64>,
+    /// The memory that it promises that of; `null` for all.
+    pub(crate) coverage_of: Option<Vec<String>>,
     /// Failed promotions of the selection since the start, by cause.
     pub(crate) failures: BTreeMap<String, u64>,
 }

@@ -8,6 +8,7 @@ pub(crate) mod gain;
 mod process;
 mod scan;
 mod status;
+mod supply;
 mod worth;
 
 use std::collections::BTreeMap;
@@ -30,6 +31,7 @@ pub(crate) use status::{
     CompactionReport, FaultReport, GroupStatus, ManagerStatus, Mode, OwnCost, ProfileUse,
     RefusedReport, RunReport, StatusReport,
 };
+pub(crate) use supply::MachineSupply;
 pub(crate) use worth::{Obstacle, SelectionWorthReport, WorthReport};
 
 /// The version of every structure here. It changes when a field changes its meaning or goes away, not

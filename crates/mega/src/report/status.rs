@@ -116,6 +116,9 @@ pub(crate) struct GroupStatus {
     /// The part of each process's memory that is to be in huge pages, 0 to 1; `null` where nothing is promised.
     #[serde(default)]
     pub(crate) coverage: Option<f64>,
+    /// The memory that this is about, as `coverage_of` in the configuration has it; `null` for all.
+    #[serde(default)]
+    pub(crate) coverage_of: Option<Vec<String>>,
     /// Processes that have less.
     #[serde(default)]
     pub(crate) short_of_coverage: u64,

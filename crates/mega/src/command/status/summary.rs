@@ -376,6 +376,7 @@ pub(in crate::command) mod tests {
                 copy_budget: 1 << 30,
                 standstill: 0.5,
                 coverage: None,
+                coverage_of: None,
                 short_of_coverage: 0,
                 lock_bound_seconds: 0.01,
                 longest_hold_seconds: 0.003,

@@ -36,6 +36,7 @@ copy_budget = "256MiB"
 lock_bound = "5ms"
 standstill = "5%"
 coverage = "80%"
+coverage_of = ["/memfd:*", "largest"]
 [[select]]
 name = "redis"
 cgroup = "/system.slice/redis*"
@@ -52,6 +53,7 @@ user = "root"
 policy = "ingens"
 interval = "auto"
 coverage = "0%"
+coverage_of = "shared"
 "#,
         &[],
     )
@@ -78,6 +80,12 @@ coverage = "0%"
         (redis.settings.coverage, rest.settings.coverage),
         (Some(0.8), Some(0.0))
     );
+    let words = |settings: &Settings| {
+        let chosen = settings.coverage_of.as_ref().expect("some memory");
+        chosen.words().collect::<Vec<_>>()
+    };
+    assert_eq!(words(&redis.settings), ["/memfd:*", "largest"]);
+    assert_eq!(words(&rest.settings), ["shared"]);
     assert_eq!(
         (rest.settings.policy.as_str(), rest.selection.user),
         ("ingens", Some(0))
@@ -87,6 +95,14 @@ coverage = "0%"
         "parameters belong to the policy they were written for"
     );
     assert_eq!(rest.settings.interval, Interval::Auto);
+}
+
+#[test]
+fn memory_that_does_not_exist_is_refused_with_what_was_meant() {
+    let said = refusal(&format!("{SELECT}coverage_of = \"shard\"\n"));
+    assert!(said.contains("did you mean 'shared'?"), "{said}");
+    let said = refusal(&format!("{SELECT}coverage_of = []\n"));
+    assert!(said.contains("names no mapping"), "{said}");
 }
 
 #[test]

@@ -173,6 +173,7 @@ fn daemon(step: u64) -> ManagerStatus {
             copy_budget: GIB,
             standstill: 0.5,
             coverage: None,
+            coverage_of: None,
             short_of_coverage: 0,
             lock_bound_seconds: 0.01,
             longest_hold_seconds: 0.003,
