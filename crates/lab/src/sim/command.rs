@@ -84,6 +84,7 @@ fn list(json: bool) -> Result<String, Error> {
                     "title": experiment.title,
                     "source": experiment.source,
                     "about": experiment.about,
+                    "memory_bytes": experiment.memory,
                     "scale": experiment.scale,
                 })
             })
@@ -112,8 +113,8 @@ fn names() -> PossibleValuesParser {
 mod tests {
     use super::*;
 
-    /// The scale at which the tests simulate: machines of 32 MiB, since with debug assertions each operation is checked.
-    const SMALL: u64 = 512;
+    /// Memory of the machines that the tests simulate: so little, since with debug assertions each operation is checked.
+    const SMALL: u64 = 32 << 20;
 
     #[test]
     fn names_are_unique_and_plain() {
@@ -132,7 +133,8 @@ mod tests {
         for experiment in experiments::ALL {
             let folders = [(); 2].map(|()| tempfile::tempdir().unwrap());
             for folder in &folders {
-                let report = one(experiment, Some(SMALL), 3).unwrap();
+                let report =
+                    one(experiment, Some((experiment.memory / SMALL).min(4096)), 3).unwrap();
                 report::write(folder.path(), &report).unwrap();
                 report::write_page(folder.path(), &[report]).unwrap();
             }

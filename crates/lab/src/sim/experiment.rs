@@ -14,6 +14,8 @@ pub(super) struct Experiment {
     pub(super) source: &'static str,
     /// How it works.
     pub(super) about: &'static str,
+    /// Memory of the paper's machine, or of the node of it that is simulated, in bytes.
+    pub(super) memory: u64,
     /// The scale that it has where none is given.
     pub(super) scale: u64,
     pub(super) run: fn(&Setting<'_>) -> Result<Findings, Error>,

@@ -38,6 +38,26 @@ pub(super) struct Row {
 }
 
 impl Row {
+    /// Whether the paper's numbers are ratios to the system at that place.
+    pub(super) fn is_relative(&self, reference: Option<usize>) -> bool {
+        let base = reference.and_then(|place| self.paper.get(place).copied().flatten());
+        base == Some(1.0)
+    }
+
+    /// The paper's numbers in ours, where they are ratios to the system at that place.
+    pub(super) fn paper_beside_ours(&self, reference: Option<usize>) -> Vec<Option<f64>> {
+        let base = reference.and_then(|place| self.ours.get(place).copied().flatten());
+        match base.filter(|_| self.is_relative(reference)) {
+            Some(base) => {
+                let numbers = self.paper.iter();
+                numbers
+                    .map(|number| number.map(|number| number * base))
+                    .collect()
+            }
+            None => self.paper.clone(),
+        }
+    }
+
     /// A case of which the paper says nothing.
     pub(super) fn ours(name: impl Into<String>, ours: Vec<Option<f64>>) -> Self {
         Row {

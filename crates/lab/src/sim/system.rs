@@ -9,7 +9,7 @@ use mega_core::compaction::{self, CompactionPolicy};
 use mega_core::engine::{Budgets, Engine, Interval};
 use mega_core::promotion::{self, Parameters};
 use mega_sim::Settings;
-use mega_sim::kernel::{KhugepagedSettings, Thp};
+use mega_sim::kernel::{ChunkChoice, KhugepagedSettings, Thp};
 
 use super::numbers::number;
 use crate::error::Error;
@@ -19,6 +19,7 @@ use crate::error::Error;
 enum Faults {
     Base,
     Huge,
+    Giant,
 }
 
 /// When memory is compacted.
@@ -41,6 +42,8 @@ pub(super) struct System {
     khugepaged: bool,
     policy: Option<&'static str>,
     compaction: Option<(&'static str, When)>,
+    giant_pages: bool,
+    chunk_choice: ChunkChoice,
 }
 
 /// Linux with base pages only.
@@ -50,6 +53,8 @@ pub(super) const BASE: System = System {
     khugepaged: false,
     policy: None,
     compaction: None,
+    giant_pages: false,
+    chunk_choice: ChunkChoice::LeastOccupied,
 };
 
 /// Linux with THP always, and khugepaged's defaults.
@@ -76,12 +81,50 @@ pub(super) const MEGA: System = System {
     ..BASE
 };
 
+/// `HawkEye`: huge pages at faults where blocks are free, and its promotion.
+pub(super) const HAWKEYE: System = System {
+    name: "hawkeye",
+    faults: Faults::Huge,
+    policy: Some("hawkeye"),
+    ..BASE
+};
+
+/// Trident: giant pages at faults where chunks are free, and its promotion.
+pub(super) const TRIDENT: System = System {
+    name: "trident",
+    faults: Faults::Giant,
+    policy: Some("trident"),
+    giant_pages: true,
+    ..BASE
+};
+
+/// Trident's faults, without promotion.
+pub(super) const TRIDENT_FAULTS: System = System {
+    name: "fault-only",
+    policy: None,
+    ..TRIDENT
+};
+
+/// Trident with Linux's compaction: one chunk after the other.
+pub(super) const TRIDENT_NC: System = System {
+    name: "trident-nc",
+    policy: Some("trident-nc"),
+    chunk_choice: ChunkChoice::Sequential,
+    ..TRIDENT
+};
+
 /// mega's own policy on a stock kernel with the module.
 pub(super) const ADAPTIVE: System = System {
     name: "adaptive",
     policy: Some("adaptive"),
     compaction: Some(("mega", When::OnDemand)),
     ..BASE
+};
+
+/// The same on the patched kernel.
+pub(super) const ADAPTIVE_GIANT: System = System {
+    giant_pages: true,
+    ..ADAPTIVE
 };
 
 /// No manager and no promotion, for what compares compaction only.
@@ -102,8 +145,12 @@ impl System {
         Settings {
             thp: match self.faults {
                 Faults::Base => Thp::Madvise,
-                Faults::Huge => Thp::Always,
+                Faults::Huge | Faults::Giant => Thp::Always,
             },
+            giant_faults: self.faults == Faults::Giant,
+            giant_pages: self.giant_pages,
+            chunk_choice: self.chunk_choice,
+            zeroes_ahead: self.faults == Faults::Giant,
             ..Settings::default()
         }
     }
@@ -177,7 +224,12 @@ mod tests {
             THP,
             INGENS,
             MEGA,
+            HAWKEYE,
+            TRIDENT,
+            TRIDENT_FAULTS,
+            TRIDENT_NC,
             ADAPTIVE,
+            ADAPTIVE_GIANT,
             compacting("linux", Some("linux")),
             compacting("trident", Some("trident")),
         ] {

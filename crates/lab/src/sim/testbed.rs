@@ -246,6 +246,7 @@ impl Testbed {
             counts.extend([
                 ("regions promoted", done(ActionKind::Promote)),
                 ("regions demoted", done(ActionKind::Demote)),
+                ("spans promoted", done(ActionKind::PromoteGiant)),
                 ("promotions that lacked memory", number(lacked)),
                 ("MiB copied by promotion", mebibytes(totals.bytes_copied)),
                 (
@@ -263,6 +264,7 @@ impl Testbed {
         counts.extend([
             ("faults of base pages", faults(PageSize::Base)),
             ("faults of huge pages", faults(PageSize::Huge)),
+            ("faults of giant pages", faults(PageSize::Giant)),
             ("ms that programs stood still", stood.as_secs_f64() * 1e3),
             (
                 "ms of the manager's CPU time",

@@ -12,7 +12,7 @@ const ROUGHLY: f64 = 2.0;
 pub(super) enum Verdict {
     /// The same order, and about the same size.
     Agrees,
-    /// The same order; ours is so many times the paper's.
+    /// The same order; ours is so many times the paper's, or what is gained or lost by it is.
     OtherSize(f64),
     /// What is better there is worse here, or equal.
     OtherOrder,
@@ -81,7 +81,15 @@ fn of_ratios(ours: f64, paper: f64) -> Verdict {
     if side(ours) != side(paper) {
         return Verdict::OtherOrder;
     }
-    of_sizes(ours, paper)
+    let is_small = |ratio: f64| (1.0 / ROUGHLY..ROUGHLY).contains(&ratio);
+    if side(paper) == 0 {
+        Verdict::Agrees
+    } else if is_small(ours) && is_small(paper) {
+        // What is gained or lost counts: 1.1 is not about 1.5.
+        of_sizes((ours - 1.0).abs(), (paper - 1.0).abs())
+    } else {
+        of_sizes(ours, paper)
+    }
 }
 
 fn of_sizes(ours: f64, paper: f64) -> Verdict {
@@ -106,27 +114,21 @@ fn side(ratio: f64) -> i8 {
 }
 
 /// What sets two systems apart most here: the counts that differ by most, in words.
-pub(super) fn differences(happened: &[Happened], one: &str, other: Option<&str>) -> Vec<String> {
+pub(super) fn differences(happened: &[Happened], one: &str, other: &str) -> Vec<String> {
     let find = |name: &str| happened.iter().find(|happened| happened.system == name);
-    let Some(own) = find(one) else {
+    let (Some(own), Some(others)) = (find(one), find(other)) else {
         return Vec::new();
-    };
-    let Some((other_name, others)) = other.and_then(|name| Some((name, find(name)?))) else {
-        let counts = own.counts.iter().filter(|(_, count)| *count != 0.0);
-        return counts
-            .map(|(name, count)| format!("{name}: {one} {}", written(*count)))
-            .collect();
     };
     let mut apart: Vec<(f64, String)> = own
         .counts
         .iter()
         .filter_map(|&(name, count)| {
-            let (_, against) = others.counts.iter().find(|(other, _)| *other == name)?;
+            let (_, against) = others.counts.iter().find(|(another, _)| *another == name)?;
             let largest = count.abs().max(against.abs());
             (largest > 0.0).then(|| {
                 let apart = (count - against).abs() / largest;
                 let words = format!(
-                    "{name}: {one} {}, {other_name} {}",
+                    "{name}: {one} {}, {other} {}",
                     written(count),
                     written(*against)
                 );
@@ -176,6 +178,8 @@ mod tests {
         assert_eq!(verdict([10.0, 10.2], [1.0, 2.0]), Verdict::OtherOrder);
         assert_eq!(verdict([10.0, 10.2], [1.0, 0.97]), Verdict::Agrees);
         assert_eq!(verdict([10.0, 50.0], [1.0, 2.0]), Verdict::OtherSize(2.5));
+        assert_eq!(verdict([2.0, 2.25], [1.0, 1.5]), Verdict::OtherSize(0.25));
+        assert_eq!(verdict([2.0, 2.5], [1.0, 1.5]), Verdict::Agrees);
     }
 
     #[test]
@@ -204,10 +208,9 @@ mod tests {
         };
         let both = [happened("a", 100.0, 0.0), happened("b", 90.0, 8.0)];
         assert_eq!(
-            differences(&both, "a", Some("b")),
+            differences(&both, "a", "b"),
             ["failed: a 0, b 8.00", "promoted: a 100, b 90.00"]
         );
-        assert_eq!(differences(&both, "a", None).len(), 2);
-        assert!(differences(&both, "c", Some("b")).is_empty());
+        assert!(differences(&both, "c", "b").is_empty());
     }
 }

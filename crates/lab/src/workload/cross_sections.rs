@@ -4,14 +4,14 @@ use super::access::place;
 use crate::random::{Random, below, mix};
 
 /// Nuclides of the small Hoogenboom-Martin reactor, which `XSBench` models.
-const NUCLIDES: usize = 68;
+pub(crate) const NUCLIDES: usize = 68;
 /// Words of a nuclide's data at one energy: that energy and the cross sections.
-const POINT: usize = 1 + SECTIONS;
+pub(crate) const POINT: usize = 1 + SECTIONS;
 /// Kinds of cross sections: total, elastic, absorption, fission and nu-fission.
 const SECTIONS: usize = 5;
 /// Nuclides in each of that reactor's 12 materials, and how many of 1000 look-ups are in it. (`XSBench` names the nuclides
 /// of each; here they are drawn.)
-const MATERIALS: [(usize, usize); 12] = [
+pub(crate) const MATERIALS: [(usize, usize); 12] = [
     (34, 140),
     (5, 52),
     (4, 275),

@@ -48,6 +48,7 @@ use clap::Subcommand;
 
 use crate::error::Error;
 use arguments::{Common, Growth, Parallel};
+pub(crate) use cross_sections::{MATERIALS, NUCLIDES, POINT};
 use report::{Done, Reporter};
 use stop::Stop;
 

@@ -4,8 +4,8 @@ use std::ops::Range;
 
 use mega_core::compaction::{Emptied, MigrationCounts, Stopped, Target, Unit};
 
-use super::Kernel;
 use super::chunk::Chunk;
+use super::{Kernel, Pid};
 use crate::address_space::Entry;
 use crate::physical::{BlockUse, Frame, Pages, Urgency};
 
@@ -134,22 +134,25 @@ impl Kernel {
         }
     }
 
-    /// Moves the huge page that a block holds into another block. Whether there was one.
+    /// Moves the huge page that a block holds into another block; where none is free, splits it and moves its base pages
+    /// (`migrate_pages_batch`). Whether there was room.
     fn move_huge_out(&mut self, block: u32, counts: &mut MigrationCounts, took: &mut u64) -> bool {
         let BlockUse::Huge(owner) = self.memory.block_use(block) else {
             return true;
         };
-        counts.isolated += 512;
-        self.counters.isolated += 512;
-        let node = self.processes[owner.holder() as usize].node;
+        let pid = Pid(owner.holder());
+        let node = self.node_of(pid);
+        let region = mega_core::Region::containing(owner.page() * mega_core::BASE_PAGE_SIZE);
         let Some(to) = self
             .memory
             .allocate(Pages::Huge(owner), node, Urgency::Pressed)
         else {
-            counts.failed += 512;
-            return false;
+            *took += self.end_giant(pid, region) + self.costs.split;
+            self.split_in_place(pid, region);
+            return self.move_base_out(block, counts, took);
         };
-        let region = mega_core::Region::containing(owner.page() * mega_core::BASE_PAGE_SIZE);
+        counts.isolated += 512;
+        self.counters.isolated += 512;
         let space = &mut self.processes[owner.holder() as usize].space;
         if let Some(Entry::Huge(page)) = space.entry_mut(region) {
             page.frame = to;

@@ -20,6 +20,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     title: "the latency of page faults",
     source: "MEGA, tables 2 and 3",
     about: "A program fills memory with 2 million objects of 4 KiB, in chunks of 2 MiB, and beside them pages that no huge page can map: as many as the paper's faults with huge pages leave over. The time of its faults. The costs of a base and of a huge fault come from table 2, so what is found here is how many there are of each, and what else they wait for.",
+    memory: MEGA_BYTES,
     scale: 1,
     run,
 };

@@ -24,6 +24,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     title: "contiguity after rounds of allocating and freeing, by object size",
     source: "MEGA, figure 1",
     about: "A program allocates 10 of 16 GB in objects of 8 KiB to 128 MiB and frees all; another renews pages of its 420 MB meanwhile. What is free in blocks at the end of each round, as a share of what was at the start, under compaction policies alone: faults take base pages. The paper's Linux is `none`: a kernel that compacts only where an allocation needs a block; `linux` compacts all memory in each period.",
+    memory: MEGA_BYTES,
     scale: 2,
     run,
 };

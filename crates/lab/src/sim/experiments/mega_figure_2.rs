@@ -23,6 +23,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     title: "blocks recovered from half-freed memory, and what that took",
     source: "MEGA, figure 2 and table 7",
     about: "A program allocates 12 of 16 GB, frees half in pieces of 1 MB and uses the rest for 24 periods of 5 s; then it ends. Free blocks in each period, and the counts of compaction, under compaction policies alone: faults take base pages.",
+    memory: MEGA_BYTES,
     scale: 1,
     run,
 };

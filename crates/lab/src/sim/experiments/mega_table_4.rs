@@ -20,6 +20,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     title: "huge pages and free blocks when two programs use a sixth of their memory",
     source: "MEGA, table 4",
     about: "Two programs fill 6 GB each, in chunks of 32 MB, and then use every sixth chunk. Huge pages in use and free blocks after a minute, and after three.",
+    memory: MEGA_BYTES,
     scale: 1,
     run,
 };

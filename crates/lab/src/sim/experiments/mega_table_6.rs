@@ -20,6 +20,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     title: "visits in steps of 32 KiB, the paper's worst case for MEGA",
     source: "MEGA, table 6",
     about: "A program fills 6 GB and visits it in steps of 32 KiB. After two minutes, what a visit costs on a simulated Haswell, with the pages that map it then.",
+    memory: MEGA_BYTES,
     scale: 1,
     run,
 };

@@ -7,24 +7,32 @@ mod mega_table_4;
 mod mega_table_5;
 mod mega_table_6;
 mod pages;
+mod trident_figure_9;
+mod trident_tables;
 
 use super::experiment::Experiment;
+use super::findings::Happened;
 use super::system::{System, compacting};
 
 /// All that there are, in the order in which they run.
-pub(super) const ALL: [&Experiment; 6] = [
+pub(super) const ALL: [&Experiment; 8] = [
     &mega_figure_1::EXPERIMENT,
     &mega_faults::EXPERIMENT,
     &mega_table_4::EXPERIMENT,
     &mega_table_5::EXPERIMENT,
     &mega_table_6::EXPERIMENT,
     &mega_figure_2::EXPERIMENT,
+    &trident_figure_9::EXPERIMENT,
+    &trident_tables::EXPERIMENT,
 ];
 
 /// MEGA's machine.
 const MEGA_BYTES: u64 = 16 << 30;
 /// What its kernel uses (section 4.3).
 const MEGA_KERNEL: u64 = 3 << 29;
+
+/// One node of Trident's machine (table 1).
+const TRIDENT_NODE: u64 = 192 << 30;
 
 /// Memory of MEGA's machine that is in use where so many blocks are free before an experiment begins.
 const fn in_use(free_blocks: u64) -> u64 {
@@ -44,4 +52,16 @@ const COMPACTIONS: [System; 5] = [
 fn names(systems: &[System]) -> Vec<String> {
     let names = systems.iter().map(|system| system.name.to_owned());
     names.collect()
+}
+
+/// Adds up what happened under a system, over several runs.
+fn add(happened: &mut Vec<Happened>, what: Happened) {
+    match happened.iter_mut().find(|one| one.system == what.system) {
+        Some(one) => {
+            for ((_, sum), (_, count)) in one.counts.iter_mut().zip(&what.counts) {
+                *sum += count;
+            }
+        }
+        None => happened.push(what),
+    }
 }

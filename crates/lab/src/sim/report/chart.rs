@@ -64,11 +64,8 @@ fn at_end(size: u32, colour: &'static str) -> Style {
 /// The largest of all numbers that are drawn; 1 where there is none above 0.
 fn largest(table: &Table) -> f64 {
     let cells = |row: &Row| {
-        row.ours
-            .iter()
-            .chain(&row.paper)
-            .copied()
-            .collect::<Vec<_>>()
+        let paper = row.paper_beside_ours(table.reference);
+        row.ours.iter().copied().chain(paper).collect::<Vec<_>>()
     };
     let all = table.rows.iter().flat_map(cells).flatten();
     let largest = all.filter(|number| number.is_finite()).fold(0.0, f64::max);
@@ -82,6 +79,7 @@ fn draw_bars(picture: &mut Picture, top: f64, table: &Table) -> f64 {
         y += LINE;
         picture.text(MARGIN, y, style(12, false, FAINT), &row.name);
         y += 4.0;
+        let papers = row.paper_beside_ours(table.reference);
         for (system, name) in table.systems.iter().enumerate() {
             picture.text(LEFT - 8.0, y + 12.0, at_end(12, INK), name);
             let mut label = String::from("-");
@@ -89,7 +87,7 @@ fn draw_bars(picture: &mut Picture, top: f64, table: &Table) -> f64 {
                 picture.rectangle(LEFT, y, (ours * scale).max(1.0), BAR, colour(system));
                 label = table.unit.write(ours);
             }
-            if let Some(paper) = row.paper.get(system).copied().flatten() {
+            if let Some(paper) = papers.get(system).copied().flatten() {
                 outline(picture, LEFT, y + BAR, (paper * scale).max(1.0), 6.0);
                 label += &format!("; the paper {}", table.unit.write(paper));
             }
@@ -97,7 +95,7 @@ fn draw_bars(picture: &mut Picture, top: f64, table: &Table) -> f64 {
                 .ours
                 .get(system)
                 .into_iter()
-                .chain(row.paper.get(system))
+                .chain(papers.get(system))
                 .filter_map(|number| *number)
                 .fold(0.0, f64::max);
             picture.text(

@@ -78,7 +78,7 @@ impl Report {
         match self.compared {
             0 => "the paper has no number to compare with".to_owned(),
             compared => format!(
-                "{} of {compared} comparisons agree with the paper (the same order, and ratios within a factor of two)",
+                "{} of {compared} comparisons agree with the paper (the same order, and about the same size)",
                 self.agreeing
             ),
         }

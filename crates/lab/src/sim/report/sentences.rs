@@ -44,8 +44,8 @@ fn sentence(findings: &Findings, table: &Table, one: &Comparison) -> Option<Stri
         "{}, {row}: {system} is {ours} here and {paper} in the paper ({kind}).",
         table.title
     );
-    let reasons = differences(&findings.happened, system, reference);
-    if !reasons.is_empty() {
+    let reasons = reference.map(|other| differences(&findings.happened, system, other));
+    if let Some(reasons) = reasons.filter(|reasons| !reasons.is_empty()) {
         text += &format!(" What happened here: {}.", reasons.join("; "));
     }
     Some(text)

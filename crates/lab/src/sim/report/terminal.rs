@@ -57,9 +57,9 @@ pub(super) fn cells(table: &Table, row: &Row) -> Vec<Vec<String>> {
         let cells = numbers.iter().map(cell);
         std::iter::once(name.to_owned()).chain(cells).collect()
     };
-    let ratios = |numbers: &[Option<f64>]| {
+    let ratios = |before: &str, numbers: &[Option<f64>]| {
         let reference = table.reference?;
-        let name = format!("    times {}", table.systems[reference]);
+        let name = format!("{before}times {}", table.systems[reference]);
         let cells: Vec<String> = (0..numbers.len())
             .map(|system| {
                 let ratio = ratio(numbers, system, Some(reference));
@@ -70,10 +70,12 @@ pub(super) fn cells(table: &Table, row: &Row) -> Vec<Vec<String>> {
         is_any.then(|| std::iter::once(name).chain(cells).collect())
     };
     let mut lines: Vec<Vec<String>> = vec![numbers(&row.name, &row.ours)];
-    lines.extend(ratios(&row.ours));
-    if row.paper.iter().any(Option::is_some) {
+    lines.extend(ratios("    ", &row.ours));
+    if row.is_relative(table.reference) {
+        lines.extend(ratios("  the paper, ", &row.paper));
+    } else if row.paper.iter().any(Option::is_some) {
         lines.push(numbers("  the paper", &row.paper));
-        lines.extend(ratios(&row.paper));
+        lines.extend(ratios("    ", &row.paper));
     }
     lines
 }

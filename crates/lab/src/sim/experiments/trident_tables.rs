@@ -1,0 +1,282 @@
+//! Trident tables 3 and 4 and figure 7: what is mapped by pages of which size, how often giant pages could not be had, and what
+//! compaction for them moved.
+
+use std::time::Duration;
+
+use mega_sim::Costs;
+use mega_sim::address_space::MappedBytes;
+use mega_sim::kernel::Counters;
+
+use super::{TRIDENT_NODE, names};
+use crate::error::Error;
+use crate::live::metric::Unit;
+use crate::random::{Random, below};
+use crate::sim::experiment::{Experiment, Setting};
+use crate::sim::findings::{Findings, Happened, Row, Table};
+use crate::sim::numbers::{number, share};
+use crate::sim::programs::Resident;
+use crate::sim::system::{System, TRIDENT, TRIDENT_FAULTS, TRIDENT_NC};
+use crate::sim::testbed::Testbed;
+
+pub(super) const EXPERIMENT: Experiment = Experiment {
+    name: "trident-tables",
+    title: "memory mapped by giant and huge pages, and what compaction for them moves",
+    source: "Trident, tables 3 and 4, figure 7",
+    about: "Programs get memory all at once, by arrays of 256 MiB or by the small steps of a heap, and use it for five minutes, on a node with 192 GB; unfragmented, and after the paper's fragmenter: a file larger than memory is read, and then pages of it at random. Faults alone, with normal compaction, and with smart compaction. (Figure 7 has no number for a program; in the paper smart compaction copies up to 85 % less.)",
+    memory: TRIDENT_NODE,
+    scale: 4,
+    run,
+};
+
+const SYSTEMS: [System; 3] = [TRIDENT_FAULTS, TRIDENT_NC, TRIDENT];
+const NORMAL: usize = 1;
+const SMART: usize = 2;
+
+/// A program of the paper: table 3's GB in giant pages and in huge pages by faults alone, with normal and with smart
+/// compaction; unfragmented and fragmented. Table 4's failures at faults and at promotion, fragmented.
+struct Case {
+    name: &'static str,
+    gigabytes: f64,
+    piece: u64,
+    mapped: [[(f64, f64); 3]; 2],
+    failed: (Option<f64>, f64),
+}
+
+/// What the programs by arrays ask for at a time, and by how much a heap of glibc's grows (`M_TOP_PAD`): as in a guest
+/// (`crates/lab/src/fragmentation/shape.rs`).
+const ARRAY: u64 = 256 << 20;
+const STEP: u64 = 128 << 10;
+
+const CASES: [Case; 4] = [
+    Case {
+        name: "GUPS",
+        gigabytes: 32.0,
+        piece: u64::MAX,
+        mapped: [
+            [(31.0, 1.0), (31.0, 1.0), (31.0, 1.0)],
+            [(9.0, 2.5), (31.0, 1.0), (31.0, 1.0)],
+        ],
+        failed: (Some(0.71), 0.0),
+    },
+    Case {
+        name: "XSBench",
+        gigabytes: 117.0,
+        piece: u64::MAX,
+        mapped: [
+            [(114.0, 2.94), (116.0, 1.2), (116.0, 1.2)],
+            [(6.0, 5.3), (79.0, 38.1), (80.0, 37.1)],
+        ],
+        failed: (Some(0.94), 0.32),
+    },
+    Case {
+        name: "Canneal",
+        gigabytes: 32.0,
+        piece: ARRAY,
+        mapped: [
+            [(8.0, 1.0), (30.0, 2.0), (30.0, 2.0)],
+            [(6.0, 1.0), (6.0, 21.0), (8.0, 22.0)],
+        ],
+        failed: (Some(0.12), 0.92),
+    },
+    Case {
+        name: "Redis",
+        gigabytes: 44.0,
+        piece: STEP,
+        mapped: [
+            [(0.0, 0.5), (39.0, 3.4), (39.0, 3.4)],
+            [(0.0, 0.0), (25.0, 10.3), (28.0, 14.3)],
+        ],
+        failed: (None, 0.36),
+    },
+];
+/// The kernel's own memory: as large a part as on MEGA's machine.
+const KERNEL: u64 = TRIDENT_NODE / 32;
+const TIME: Duration = Duration::from_secs(300);
+/// Between two sweeps of a program. Trident does not look at what is used.
+const REST: Duration = Duration::from_secs(60);
+/// Pages of the file that the fragmenter reads, for each four of memory.
+const FILE: u64 = 5;
+
+/// A program under a system.
+struct Run {
+    mapped: MappedBytes,
+    counters: Counters,
+    fmfi: f64,
+}
+
+fn run(setting: &Setting<'_>) -> Result<Findings, Error> {
+    let mut happened: Vec<Happened> = Vec::new();
+    let mut tables = Vec::new();
+    let mut fragmented = Vec::new();
+    for (state, is_fragmented) in [("unfragmented", false), ("fragmented", true)] {
+        let mut runs: Vec<Vec<Run>> = Vec::new();
+        for case in &CASES {
+            let mut of_case = Vec::new();
+            for system in SYSTEMS {
+                (setting.progress)(&format!("{state}, {}, {}", case.name, system.name));
+                let (run, what) = one(case, system, is_fragmented, setting)?;
+                of_case.push(run);
+                super::add(&mut happened, what);
+            }
+            runs.push(of_case);
+        }
+        tables.extend(mapped(state, usize::from(is_fragmented), &runs));
+        fragmented = runs;
+    }
+    tables.extend(failures(&fragmented));
+    tables.push(moved(&fragmented));
+    Ok(Findings {
+        memory_bytes: setting.scale.bytes(TRIDENT_NODE),
+        tables,
+        happened,
+    })
+}
+
+fn one(
+    case: &Case,
+    system: System,
+    is_fragmented: bool,
+    setting: &Setting<'_>,
+) -> Result<(Run, Happened), Error> {
+    let node = setting.scale.bytes(TRIDENT_NODE);
+    let mut bed = Testbed::new(system, &[node], setting.scale, Costs::trident_server())?;
+    bed.boot(setting.scale.bytes(KERNEL));
+    if is_fragmented {
+        fragment(&mut bed, setting.seed);
+    }
+    let memory = bed.machine.kernel().memory();
+    let fmfi = 1.0 - share(memory.free_blocks() * 512, memory.free_frames());
+    let before = bed.machine.kernel().counters();
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // some GB
+    let paper_bytes = (case.gigabytes * number(1 << 30)) as u64;
+    let bytes = setting.scale.bytes(paper_bytes);
+    let pid = bed.start(Resident::new(bytes, case.piece.min(bytes), REST));
+    bed.run_for(TIME);
+    let counters = bed.machine.kernel().counters();
+    let run = Run {
+        mapped: bed.mapped(pid),
+        counters: Counters {
+            migrated: counters.migrated - before.migrated,
+            ..counters
+        },
+        fmfi,
+    };
+    Ok((run, bed.happened()))
+}
+
+/// Section 3: caches a large file, and reads it at random offsets, so that reclaim frees pages that do not lie together.
+fn fragment(bed: &mut Testbed, seed: u64) {
+    let kernel = bed.machine.kernel_mut();
+    let pages = u32::try_from(kernel.memory().frames() / 4 * FILE).unwrap_or(u32::MAX);
+    for page in 0..pages {
+        kernel.read_file(page, 0);
+    }
+    let mut random = Random::new(seed);
+    for _ in 0..pages {
+        let page = below(random.word(), pages as usize);
+        kernel.read_file(u32::try_from(page).unwrap_or(0), 0);
+    }
+}
+
+fn table(title: String, reference: Option<usize>, rows: Vec<Row>) -> Table {
+    Table {
+        title,
+        unit: Unit::Share,
+        systems: names(&SYSTEMS),
+        reference,
+        is_course: false,
+        rows,
+    }
+}
+
+/// Table 3: shares of what the program has.
+fn mapped(state: &str, place: usize, runs: &[Vec<Run>]) -> [Table; 2] {
+    let rows = |ours: fn(&MappedBytes) -> u64, paper: fn((f64, f64)) -> f64| {
+        let cases = CASES.iter().zip(runs);
+        cases
+            .map(|(case, runs)| {
+                let of = |run: &Run| Some(share(ours(&run.mapped), run.mapped.resident()));
+                let paper = case.mapped[place].map(|gb| Some(paper(gb) / case.gigabytes));
+                Row::beside(case.name, runs.iter().map(of).collect(), paper.to_vec())
+            })
+            .collect()
+    };
+    [
+        table(
+            format!("in giant pages, {state}"),
+            None,
+            rows(|mapped| mapped.giant, |(giant, _)| giant),
+        ),
+        table(
+            format!("in huge pages, {state}"),
+            None,
+            rows(|mapped| mapped.huge, |(_, huge)| huge),
+        ),
+    ]
+}
+
+/// Table 4, fragmented.
+fn failures(runs: &[Vec<Run>]) -> [Table; 3] {
+    let of_all = |done: fn(&Counters) -> (u64, u64)| {
+        move |run: &Run| {
+            let (failed, done) = done(&run.counters);
+            (failed + done > 0).then(|| share(failed, failed + done))
+        }
+    };
+    let faults = of_all(|c| (c.giant_fault_failed, c.giant_faults));
+    let promotions = of_all(|c| (c.giant_promotion_failed, c.giant_promotions));
+    let cases = || CASES.iter().zip(runs);
+    let at_faults = cases().map(|(case, runs)| {
+        let mut paper = vec![None; SYSTEMS.len()];
+        paper[SMART] = case.failed.0;
+        Row::beside(case.name, runs.iter().map(faults).collect(), paper)
+    });
+    let at_promotions = cases().map(|(case, runs)| {
+        let mut paper = vec![None; SYSTEMS.len()];
+        paper[SMART] = Some(case.failed.1);
+        Row::beside(case.name, runs.iter().map(promotions).collect(), paper)
+    });
+    // The same for all programs: it is there before they start.
+    let fragmentation = runs.first().map(|runs| {
+        let ours = runs.iter().map(|run| Some(run.fmfi)).collect();
+        // Section 3: the fragmenter makes it 0.95.
+        Row::beside("FMFI", ours, vec![Some(0.95); SYSTEMS.len()])
+    });
+    [
+        table(
+            "fragmentation of free memory (FMFI) before".to_owned(),
+            None,
+            fragmentation.into_iter().collect(),
+        ),
+        table(
+            "faults that wanted a giant page and found no chunk, fragmented".to_owned(),
+            None,
+            at_faults.collect(),
+        ),
+        table(
+            "promotions to giant pages that found no chunk, fragmented".to_owned(),
+            None,
+            at_promotions.collect(),
+        ),
+    ]
+}
+
+/// Figure 7: what compaction moved for each giant page that was made by promotion. The paper gives no number for each program:
+/// smart compaction copies up to 85 % less.
+fn moved(runs: &[Vec<Run>]) -> Table {
+    let rows = CASES.iter().zip(runs).map(|(case, runs)| {
+        let of = |run: &Run| {
+            let made = run.counters.giant_promotions;
+            (made > 0).then(|| number(run.counters.migrated) / number(made))
+        };
+        Row::ours(case.name, runs.iter().map(of).collect())
+    });
+    Table {
+        title: "pages moved for each promotion to a giant page, fragmented".to_owned(),
+        unit: Unit::Count,
+        systems: names(&SYSTEMS),
+        reference: Some(NORMAL),
+        is_course: false,
+        rows: rows.collect(),
+    }
+}

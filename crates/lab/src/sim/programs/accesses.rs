@@ -1,0 +1,139 @@
+//! Which addresses a program's operations touch: the lab's workloads, without their data.
+
+use crate::random::{Random, below};
+use crate::workload::{MATERIALS, NUCLIDES, POINT};
+
+/// Bytes of a word.
+const WORD: u64 = 8;
+/// Keys in a node of the tree, and a node's bytes: the keys, then a child for each (`workload/btree.rs`).
+const FAN_OUT: u64 = 16;
+const NODE: u64 = 2 * FAN_OUT * WORD;
+/// Levels that no such tree has.
+const LEVELS: u64 = 16;
+
+/// A program's pattern over its memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in super::super) enum Accesses {
+    /// Random words (`workload/random.rs`).
+    Gups,
+    /// Look-ups of random keys in a B+-tree.
+    Btree,
+    /// Look-ups of cross sections: a binary search, then the data of the nuclides in a material (`workload/xs_lookup.rs`).
+    XsLookup,
+}
+
+impl Accesses {
+    /// The offsets that the next operation over so many bytes touches, in order.
+    pub(in super::super) fn next(self, bytes: u64, random: &mut Random) -> Vec<u64> {
+        match self {
+            Accesses::Gups => vec![draw(random, bytes / WORD) * WORD],
+            Accesses::Btree => look_up_key(bytes, random),
+            Accesses::XsLookup => look_up_sections(bytes, random),
+        }
+    }
+}
+
+/// A random number below `limit`.
+fn draw(random: &mut Random, limit: u64) -> u64 {
+    below(random.word(), usize::try_from(limit).unwrap_or(usize::MAX)) as u64
+}
+
+/// From the root to a leaf. The leaves come first in memory, each level above behind the one below it.
+fn look_up_key(bytes: u64, random: &mut Random) -> Vec<u64> {
+    // All levels above together are a fifteenth of the leaves, and a node more for each that is not full.
+    let leaves = (bytes / NODE).saturating_sub(LEVELS) / FAN_OUT * (FAN_OUT - 1);
+    let key = draw(random, leaves * FAN_OUT);
+    let (mut first, mut count, mut below) = (0, leaves.max(1), key);
+    let mut path = Vec::new();
+    loop {
+        let (node, slot) = (below / FAN_OUT, below % FAN_OUT);
+        let start = (first + node) * NODE;
+        // The key, and what belongs to it: in two of the node's lines.
+        path.push(start + (FAN_OUT + slot) * WORD);
+        path.push(start + slot * WORD);
+        if count == 1 {
+            break;
+        }
+        (first, count, below) = (first + count, count.div_ceil(FAN_OUT), node);
+    }
+    path.reverse();
+    path
+}
+
+/// A binary search in all energies, the row of the index there, and two points of each nuclide in a random material.
+fn look_up_sections(bytes: u64, random: &mut Random) -> Vec<u64> {
+    let (nuclides, point) = (NUCLIDES as u64, POINT as u64);
+    let points = (bytes / WORD / (nuclides * (1 + nuclides + point))).max(2);
+    let energies = nuclides * points;
+    let row = draw(random, energies);
+    let mut touched = Vec::new();
+    let (mut low, mut high) = (0, energies);
+    while high - low > 1 {
+        let middle = u64::midpoint(low, high);
+        touched.push(middle * WORD);
+        if middle <= row {
+            low = middle;
+        } else {
+            high = middle;
+        }
+    }
+    let index = energies + row * nuclides;
+    let data = energies * (1 + nuclides);
+    for _ in 0..material(random) {
+        let nuclide = draw(random, nuclides);
+        touched.push((index + nuclide) * WORD);
+        let place = (row / nuclides).min(points - 2);
+        let first = data + (nuclide * points + place) * point;
+        touched.extend([first * WORD, (first + point) * WORD]);
+    }
+    touched
+}
+
+/// Nuclides in the material of the next look-up.
+fn material(random: &mut Random) -> usize {
+    let mut left = below(random.word(), 1000);
+    for (nuclides, share) in MATERIALS {
+        if left < share {
+            return nuclides;
+        }
+        left -= share;
+    }
+    MATERIALS[0].0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_operation_leaves_its_memory() {
+        for accesses in [Accesses::Gups, Accesses::Btree, Accesses::XsLookup] {
+            for bytes in [4 << 20, 672 << 20, 1 << 30, 117 << 30] {
+                let mut random = Random::new(7);
+                let mut largest = 0;
+                for _ in 0..2000 {
+                    let touched = accesses.next(bytes, &mut random);
+                    assert!(!touched.is_empty());
+                    largest = largest.max(touched.iter().copied().max().unwrap());
+                }
+                assert!(largest < bytes, "{accesses:?}: {largest} of {bytes}");
+                assert!(largest > bytes / 2, "{accesses:?}: {largest} of {bytes}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_look_up_goes_from_the_root_to_a_leaf() {
+        let mut random = Random::new(1);
+        let bytes = (16 * FAN_OUT + LEVELS) * NODE;
+        let paths: Vec<Vec<u64>> = (0..50)
+            .map(|_| Accesses::Btree.next(bytes, &mut random))
+            .collect();
+        let leaves = 16 * (FAN_OUT - 1);
+        for path in &paths {
+            assert_eq!(path.len(), 6, "240 leaves, 15 nodes and a root");
+            assert_eq!(path[0] / NODE, leaves + 15);
+            assert!(path[5] / NODE < leaves);
+        }
+    }
+}
