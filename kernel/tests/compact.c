@@ -34,7 +34,9 @@ static void sparse_blocks(void)
 		done += request.stop == MEGA_STOP_DONE;
 		counted += request.stop == MEGA_STOP_DONE &&
 			   request.migrated + 64 >= request.occupied &&
-			   request.isolated >= request.migrated && request.scanned >= 512;
+			   request.isolated >= request.migrated &&
+			   /* Free frames that the kernel skips it counts on some kernels only. */
+			   request.scanned >= request.isolated;
 		if (tried == 1 || request.stop != MEGA_STOP_DONE)
 			compact_note(&request);
 	}

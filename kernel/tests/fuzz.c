@@ -268,8 +268,12 @@ static void keep_victim(int slot)
 
 /* ---- Callers ----------------------------------------------------------- */
 
-/* Where results are written; parts of it come and go. */
+/*
+ * Where results are written; parts of it come and go. What a request writes beyond it
+ * meets a guard, and not the fuzzer's own memory: at most 2,000 blocks, or 200 maps.
+ */
 #define BUFFER (4UL << 20)
+#define GUARD (64UL << 10)
 static char *buffer;
 
 static uint64_t some_pointer(void)
@@ -474,7 +478,9 @@ static void call(int device)
 
 static void keep_calling(void)
 {
-	buffer = mmap(NULL, BUFFER, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	buffer = mmap(NULL, BUFFER + GUARD, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (buffer == MAP_FAILED || mprotect(buffer, BUFFER, PROT_READ | PROT_WRITE))
+		_exit(1);
 	while (!board->stop) {
 		int device = open(MEGA_DEVICE, O_RDWR | O_CLOEXEC);
 

@@ -94,27 +94,60 @@ static void pipe_holds(void)
 	is_emptied(&target);
 }
 
+static void io_uring_hold(int ring, char *page)
+{
+	struct iovec vector = { .iov_base = page, .iov_len = PAGE };
+
+	if (syscall(SYS_io_uring_register, ring, IORING_REGISTER_BUFFERS, &vector, 1))
+		tap_bail("IORING_REGISTER_BUFFERS");
+}
+
+static void io_uring_let_go(int ring)
+{
+	if (syscall(SYS_io_uring_register, ring, IORING_UNREGISTER_BUFFERS, NULL, 0))
+		tap_bail("IORING_UNREGISTER_BUFFERS");
+}
+
+/*
+ * What is pinned for long is moved first where memory may go offline, once. The block that
+ * it lies in then may have what the kernel cannot move: another page is tried.
+ */
+static struct target target_for_long(int ring, uint64_t seed)
+{
+	struct target target = { .sparse = sparse_make(64 * HUGE, 8, seed) };
+	size_t from = 0;
+	uint64_t block;
+
+	while ((block = sparse_block(&target.sparse, device, 30, &from))) {
+		target.page = sparse_page_in(&target.sparse, block);
+		if (!target.page)
+			continue;
+		io_uring_hold(ring, target.page);
+		io_uring_let_go(ring);
+		target.frame = frame_of(target.page);
+		target.block = target.frame / 512 * 512;
+		if (compact(device, target.block, 9, MEGA_COMPACT_DRY_RUN).stop == MEGA_STOP_WOULD)
+			return target;
+	}
+	tap_bail("no page of a sparse program, where it may be pinned for long, is in a block that could be emptied");
+}
+
 static void io_uring_holds(void)
 {
 	struct io_uring_params parameters = { 0 };
 	int ring = syscall(SYS_io_uring_setup, 4, &parameters);
 	struct target target;
-	struct iovec vector;
 
 	if (ring < 0) {
 		tap_skip("io_uring buffers", "this kernel has no io_uring");
 		return;
 	}
-	target = target_make(12);
-	vector = (struct iovec){ .iov_base = target.page, .iov_len = PAGE };
-	if (syscall(SYS_io_uring_register, ring, IORING_REGISTER_BUFFERS, &vector, 1))
-		tap_bail("IORING_REGISTER_BUFFERS");
-	/* Pages pinned for long are moved out of the way first, where need be. */
+	target = target_for_long(ring, 12);
+	io_uring_hold(ring, target.page);
 	target.frame = frame_of(target.page);
 	target.block = target.frame / 512 * 512;
 	is_refused(&target, "io_uring");
-	if (syscall(SYS_io_uring_register, ring, IORING_UNREGISTER_BUFFERS, NULL, 0))
-		tap_bail("IORING_UNREGISTER_BUFFERS");
+	io_uring_let_go(ring);
 	close(ring);
 	is_emptied(&target);
 }
