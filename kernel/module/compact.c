@@ -17,6 +17,7 @@
 #include <linux/mutex.h>
 #include <linux/sched/signal.h>
 #include "compact_counts.h"
+#include "compat.h"
 #include "drain.h"
 #include "frames.h"
 #include "hotplug.h"
@@ -181,7 +182,7 @@ static void free_range(unsigned long frame, unsigned int order)
 	unsigned long end = frame + (1UL << order);
 
 	for (; frame < end; frame += MEGA_BLOCK_FRAMES) {
-		free_contig_range(frame, MEGA_BLOCK_FRAMES);
+		mega_free_contig_range(frame, MEGA_BLOCK_FRAMES);
 		cond_resched();
 	}
 }
@@ -192,8 +193,9 @@ static enum mega_stop empty_range(struct mega_compact *request)
 	unsigned long frame = request->frame;
 
 	mega_counts_begin(&counts);
-	request->error = alloc_contig_range(frame, frame + (1UL << request->order),
-					    MIGRATE_MOVABLE, COMPACT_GFP);
+	request->error = mega_alloc_contig_range(frame,
+						 frame + (1UL << request->order),
+						 COMPACT_GFP);
 	mega_counts_end();
 	request->attempts++;
 	request->scanned += counts.scanned;
@@ -274,6 +276,11 @@ static int compact_counted(struct mega_compact *request)
 	return error;
 }
 
+bool mega_compact_available(void)
+{
+	return IS_ENABLED(CONFIG_CONTIG_ALLOC);
+}
+
 static int check(const void *argument)
 {
 	const struct mega_compact *request = argument;
@@ -286,7 +293,7 @@ static int check(const void *argument)
 	if (!IS_ALIGNED(request->frame, 1ULL << request->order) ||
 	    request->frame > PHYS_PFN(U64_MAX) - (1ULL << request->order))
 		return -EINVAL;
-	return 0;
+	return mega_compact_available() ? 0 : -EOPNOTSUPP;
 }
 
 static void clear_results(struct mega_compact *request)

@@ -8,7 +8,7 @@
  */
 
 #include <linux/jiffies.h>
-#include <linux/migrate_mode.h>
+#include <linux/migrate.h>
 #include <linux/moduleparam.h>
 #include <linux/mutex.h>
 #include <linux/sched.h>
@@ -17,6 +17,7 @@
 #include <linux/tracepoint.h>
 #include <linux/workqueue.h>
 #include "compact_counts.h"
+#include "compat.h"
 
 /* After a compaction, for the next one: a run of them hooks once. */
 #define STAY_HOOKED (2 * HZ)
@@ -33,6 +34,7 @@ static bool is_ours(void)
 	return READ_ONCE(compactor) == current;
 }
 
+#ifdef MEGA_MIGRATE_REST
 static void isolated_probe(void *data, unsigned long start, unsigned long end,
 			   unsigned long scanned, unsigned long taken)
 {
@@ -45,8 +47,7 @@ static void isolated_probe(void *data, unsigned long start, unsigned long end,
 static void migrated_probe(void *data, unsigned long succeeded,
 			   unsigned long failed, unsigned long thp_succeeded,
 			   unsigned long thp_failed, unsigned long thp_split,
-			   unsigned long large_folio_split,
-			   enum migrate_mode mode, int reason)
+			   MEGA_MIGRATE_REST)
 {
 	if (!is_ours())
 		return;
@@ -54,15 +55,19 @@ static void migrated_probe(void *data, unsigned long succeeded,
 	counts_of_compactor->failed += failed;
 }
 
-/* The probes' arguments are those of the tracepoints in 6.12. */
+#endif
+
+/* The probes' arguments are those of this kernel's tracepoints: see compat.h. */
 static struct hook {
 	const char *name;
 	void *probe;
 	struct tracepoint *point;
 } hooks[] = {
+#ifdef MEGA_MIGRATE_REST
 	{ .name = "mm_compaction_isolate_migratepages",
 	  .probe = isolated_probe },
 	{ .name = "mm_migrate_pages", .probe = migrated_probe },
+#endif
 };
 
 /* They are not exported by name, but may be looked for. */
@@ -147,7 +152,7 @@ void mega_counts_init(void)
 	unsigned int i;
 
 	for_each_kernel_tracepoint(match, NULL);
-	available = true;
+	available = ARRAY_SIZE(hooks) > 0;
 	for (i = 0; i < ARRAY_SIZE(hooks); i++)
 		available &= hooks[i].point != NULL;
 }
@@ -193,7 +198,7 @@ void mega_counts_release(void)
 	mutex_lock(&hooks_lock);
 	held = false;
 	mutex_unlock(&hooks_lock);
-	mod_delayed_work(system_wq, &unhook_work, STAY_HOOKED);
+	mod_delayed_work(mega_workqueue, &unhook_work, STAY_HOOKED);
 }
 
 void mega_counts_begin(struct compact_counts *counts)

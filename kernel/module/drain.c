@@ -7,9 +7,9 @@
  */
 
 #include <linux/cpumask.h>
-#include <linux/pagevec.h>
 #include <linux/percpu.h>
 #include <linux/workqueue.h>
+#include "compat.h"
 #include "drain.h"
 
 static DEFINE_PER_CPU(struct work_struct, drain_work);
@@ -21,7 +21,7 @@ static void drain_this_cpu(struct work_struct *work)
 	struct folio_batch batch;
 
 	folio_batch_init(&batch);
-	__folio_batch_release(&batch);
+	mega_release_batch(&batch);
 }
 
 void mega_drain_lru(void)
@@ -35,7 +35,7 @@ void mega_drain_lru(void)
 	cpumask_copy(&queued, cpu_online_mask);
 	for_each_cpu(cpu, &queued) {
 		INIT_WORK(&per_cpu(drain_work, cpu), drain_this_cpu);
-		queue_work_on(cpu, system_wq, &per_cpu(drain_work, cpu));
+		queue_work_on(cpu, mega_workqueue, &per_cpu(drain_work, cpu));
 	}
 	for_each_cpu(cpu, &queued)
 		flush_work(&per_cpu(drain_work, cpu));

@@ -13,6 +13,7 @@
 #include <linux/mm.h>
 #include <linux/page-flags.h>
 #include <linux/pageblock-flags.h>
+#include "compat.h"
 #include "frames.h"
 #include "mega.h"
 
@@ -30,7 +31,7 @@ static bool has_flag(unsigned long flags, enum pageflags flag)
 }
 
 /* The order of the free page that head starts, or -1: no such page. */
-static int buddy_order(const struct page *head)
+static int buddy_order(struct page *head)
 {
 	unsigned long order;
 
@@ -44,18 +45,17 @@ static int buddy_order(const struct page *head)
  * References that the kernel's own bookkeeping explains: as many as
  * migrate_pages() expects to find. One more means that somebody is at it.
  */
-static long explained_references(const struct page *head, unsigned long flags,
+static long explained_references(struct page *head, unsigned long flags,
 				 unsigned long mapping, unsigned long pages)
 {
-	const struct folio *folio = (const struct folio *)head;
 	long references;
 
 	if (pages > 1)
-		references = atomic_read(&folio->_large_mapcount) + 1;
+		references = mega_mapcount_of_large((struct folio *)head, pages);
 	else
 		references = atomic_read(&head->_mapcount) + 1;
 
-	if (mapping & PAGE_MAPPING_ANON) {
+	if (mapping & FOLIO_MAPPING_ANON) {
 		if (has_flag(flags, PG_swapcache) && has_flag(flags, PG_swapbacked))
 			references += pages;
 		return references;
@@ -67,16 +67,16 @@ static long explained_references(const struct page *head, unsigned long flags,
 	return references;
 }
 
-static bool is_pinned(const struct page *head, unsigned long pages)
+static bool is_pinned(struct page *head, unsigned long pages)
 {
-	const struct folio *folio = (const struct folio *)head;
+	struct folio *folio = (struct folio *)head;
 
 	if (pages > 1)
 		return atomic_read(&folio->_pincount) > 0;
 	return (unsigned int)page_ref_count(head) >= GUP_PIN_COUNTING_BIAS;
 }
 
-static enum frame_kind kind_of_hugetlb(const struct page *head,
+static enum frame_kind kind_of_hugetlb(struct page *head,
 				       unsigned int order)
 {
 	/* alloc_contig_range() refuses larger ones. */
@@ -86,22 +86,24 @@ static enum frame_kind kind_of_hugetlb(const struct page *head,
 }
 
 /* A page, or the head of a compound one, that is in use. */
-static enum frame_kind kind_in_use(const struct page *head, unsigned int order)
+static enum frame_kind kind_in_use(struct page *head, unsigned int order)
 {
 	unsigned long mapping = (unsigned long)READ_ONCE(head->mapping);
-	unsigned long flags = READ_ONCE(head->flags);
+	unsigned long flags = mega_flags_of(head);
 	unsigned long pages = 1UL << order;
 
-	if (has_flag(flags, PG_reserved) || has_flag(flags, PG_hwpoison))
+	/* No kernel need have a bit for memory that went bad. */
+	if (has_flag(flags, PG_reserved) || flags & __PG_HWPOISON)
 		return FRAME_UNMOVABLE;
-	if (order && folio_test_hugetlb((const struct folio *)head))
+	if (order && folio_test_hugetlb((struct folio *)head))
 		return kind_of_hugetlb(head, order);
-	/* Slab, page tables and the like use mapping for something else. */
-	if (page_has_type(head) && !PageZsmalloc(head) && !PageOffline(head))
+	/* A flag or a type; it uses mapping for something else. */
+	if (PageSlab(head))
 		return FRAME_UNMOVABLE;
-	/* Of a driver that can move its pages: zsmalloc, balloon. */
-	if ((mapping & PAGE_MAPPING_FLAGS) == PAGE_MAPPING_MOVABLE)
-		return has_flag(flags, PG_isolated) ? FRAME_BUSY : FRAME_MOVABLE;
+	if (mega_is_movable_drivers(head, flags, mapping))
+		return has_flag(flags, MEGA_PG_ISOLATED) ? FRAME_BUSY :
+							   FRAME_MOVABLE;
+	/* Page tables and the like. */
 	if (page_has_type(head))
 		return FRAME_UNMOVABLE;
 	/* User pages wait in per-CPU batches on their way to a list. */
@@ -116,15 +118,14 @@ static enum frame_kind kind_in_use(const struct page *head, unsigned int order)
 	return FRAME_MOVABLE;
 }
 
-static struct verdict judge_compound(const struct page *page)
+static struct verdict judge_compound(struct page *page)
 {
-	const struct page *head = compound_head(page);
-	const struct folio *folio = (const struct folio *)head;
+	struct page *head = compound_head(page);
 	unsigned long offset = page - head;
-	unsigned int order = READ_ONCE(folio->_flags_1) & 0xff;
+	unsigned int order = compound_order(head);
 
 	/* Split or freed under our eyes. */
-	if (!has_flag(READ_ONCE(head->flags), PG_head) || !order ||
+	if (!has_flag(mega_flags_of(head), PG_head) || !order ||
 	    order > MEGA_MAX_ORDER || offset >= 1UL << order)
 		return (struct verdict){ .kind = FRAME_BUSY, .frames = 1 };
 
@@ -132,13 +133,24 @@ static struct verdict judge_compound(const struct page *page)
 		.kind = kind_in_use(head, order),
 		.frames = (1UL << order) - offset,
 		.order = order,
-		.unevictable = has_flag(READ_ONCE(head->flags), PG_unevictable),
+		.unevictable = has_flag(mega_flags_of(head), PG_unevictable),
 	};
 }
 
-static struct verdict judge(const struct page *page)
+/*
+ * On a per-CPU list, or on its way between lists. Slab and others take pages
+ * without a reference since 6.14; those have a type. One that was put on a free
+ * list just now has a type too, but is in nobody's hands.
+ */
+static bool is_between_lists(struct page *page, unsigned long flags)
 {
-	unsigned long flags = READ_ONCE(page->flags);
+	return !page_ref_count(page) && !has_flag(flags, PG_reserved) &&
+	       (!page_has_type(page) || PageBuddy(page));
+}
+
+static struct verdict judge(struct page *page)
+{
+	unsigned long flags = mega_flags_of(page);
 	int order = buddy_order(page);
 
 	if (order >= 0)
@@ -146,8 +158,7 @@ static struct verdict judge(const struct page *page)
 					 .frames = 1UL << order };
 	if (has_flag(flags, PG_head) || PageTail(page))
 		return judge_compound(page);
-	/* On a per-CPU list, or on its way between lists. */
-	if (!page_ref_count(page) && !has_flag(flags, PG_reserved))
+	if (is_between_lists(page, flags))
 		return (struct verdict){ .kind = FRAME_FREE, .frames = 1 };
 	return (struct verdict){
 		.kind = kind_in_use(page, 0),
@@ -160,7 +171,7 @@ static struct verdict judge(const struct page *page)
 static bool in_larger_free_page(unsigned long start)
 {
 	unsigned long before = ALIGN_DOWN(start, MAX_ORDER_NR_PAGES);
-	const struct page *head;
+	struct page *head;
 
 	if (before == start)
 		return false;
@@ -184,7 +195,7 @@ static bool is_reserved(unsigned long start)
 	BUILD_BUG_ON(pageblock_nr_pages != MEGA_BLOCK_FRAMES);
 
 	type = READ_ONCE(map[BIT_WORD(index)]) >> index % BITS_PER_LONG;
-	return (type & MIGRATETYPE_MASK) >= MIGRATE_PCPTYPES;
+	return (type & MEGA_MIGRATETYPE_MASK) >= MIGRATE_PCPTYPES;
 }
 
 static void add(struct block_view *view, unsigned long start,

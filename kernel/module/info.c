@@ -10,10 +10,11 @@
 
 static u64 features(void)
 {
-	u64 features = MEGA_FEATURE_SCAN_TASK | MEGA_FEATURE_SCAN_BLOCKS |
-		       MEGA_FEATURE_COMPACT;
+	u64 features = MEGA_FEATURE_SCAN_TASK | MEGA_FEATURE_SCAN_BLOCKS;
 
-	if (mega_counts_available())
+	if (mega_compact_available())
+		features |= MEGA_FEATURE_COMPACT;
+	if (mega_compact_available() && mega_counts_available())
 		features |= MEGA_FEATURE_COMPACT_COUNTS;
 	if (IS_ENABLED(CONFIG_PAGE_IDLE_FLAG))
 		features |= MEGA_FEATURE_KEEPS_YOUNG;

@@ -4,16 +4,7 @@
 #define MEGA_H
 
 #include <linux/types.h>
-#include <linux/version.h>
 #include "mega_ioctl.h"
-
-/*
- * The module reads page tables and struct page as 6.12 lays them out and locks
- * them. Another series needs a review first, not only a compiler.
- */
-#if LINUX_VERSION_MAJOR != 6 || LINUX_VERSION_PATCHLEVEL != 12
-#error "mega.ko is for Linux 6.12: its locking follows that series"
-#endif
 
 /* Largest mega_scan_task.capacity: 128 GiB of regions in one call. */
 #define MEGA_MAX_REGIONS 65536
@@ -42,6 +33,8 @@ extern const struct mega_request mega_request_promote;
 extern const struct mega_request mega_request_demote;
 extern const struct mega_request mega_request_free_zero;
 
+/* Whether this kernel can empty a block. */
+bool mega_compact_available(void);
 /* Whether this kernel, on this CPU, has PROMOTE and DEMOTE. */
 bool mega_giant_available(void);
 /* Whether this kernel has FREE_ZERO. */

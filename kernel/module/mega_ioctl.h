@@ -44,7 +44,7 @@
 #define MEGA_FEATURE_SCAN_TASK 0x1ULL
 /* SCAN_BLOCKS is there. */
 #define MEGA_FEATURE_SCAN_BLOCKS 0x2ULL
-/* COMPACT is there. */
+/* COMPACT is there. Without this bit it fails with EOPNOTSUPP. */
 #define MEGA_FEATURE_COMPACT 0x4ULL
 /*
  * COMPACT's scanned, isolated, migrated and failed are counted by the kernel

@@ -3,7 +3,7 @@
  * Reads, and clears, the Accessed bits of one region's page tables.
  *
  * walk_page_range() and pte_offset_map_lock() are not exported, so the tables are
- * walked by hand. Why each step is safe in 6.12:
+ * walked by hand. Why each step is safe, by the source of 6.1, 6.12 and 7.3:
  *
  * 1. The mmap lock is held for reading, and only addresses inside a VMA found
  *    under it are walked. Page tables above PTE level are freed by
@@ -21,7 +21,10 @@
  *    before may be somebody else's page by now; see that it names a table, take
  *    that table's lock, and look whether the entry is still the same. If so,
  *    nobody can take the table away until we unlock. This is what
- *    __pte_offset_map_lock() does.
+ *    __pte_offset_map_lock() does. Since 6.14 whoever drops the last page of a
+ *    table takes it away in the same way (CONFIG_PT_RECLAIM). In 6.1 a table goes
+ *    under the mmap lock held for writing only, so that the same steps are more
+ *    than enough.
  *
  * 3. A PMD or PUD leaf appears, changes and goes under pmd_lock() or, for a PUD,
  *    pud_lock(); it is read again under that lock. A PUD leaf of anonymous memory
@@ -30,7 +33,8 @@
  *
  * 4. Under the lock of its table an entry that is present holds a reference on
  *    its page, so the folio may be used. Not so entries that have no struct page
- *    behind them or do not own it (pte_special(), pte_devmap()).
+ *    behind them or do not own it (pte_special(), pte_devmap()). Where there is
+ *    no pte_devmap() (7.3) a device's pages are held by their entries as all are.
  *
  * 5. The hardware sets Accessed and Dirty bits at any time; so an Accessed bit is
  *    cleared by one locked instruction that leaves the other bits alone, as
@@ -42,6 +46,7 @@
 #include <linux/page_idle.h>
 #include <linux/pgtable.h>
 #include <linux/rcupdate.h>
+#include "compat.h"
 #include "walk.h"
 
 /* Entries 0 to 511 of a region that one VMA covers. */
@@ -66,7 +71,7 @@ static __always_inline void keep_young(struct folio *folio)
 {
 #ifdef CONFIG_PAGE_IDLE_FLAG
 	/* Read once for both: this is done for every page accessed. */
-	unsigned long flags = READ_ONCE(folio->flags);
+	unsigned long flags = mega_flags_of(folio);
 
 	if (!(flags & BIT(PG_young)))
 		folio_set_young(folio);
@@ -117,7 +122,7 @@ static void read_word(struct mega_walk *walk, pte_t *table, unsigned int first,
 		      unsigned int end)
 {
 	struct last_block last = { .number = ULONG_MAX };
-	unsigned long zero_frame = my_zero_pfn(0);
+	unsigned long zero_frame = page_to_pfn(ZERO_PAGE(0));
 	const bool clear = walk->clear;
 	unsigned long accessed = 0;
 	unsigned long mapped = 0;

@@ -191,6 +191,11 @@ bool free_zero_available(int device)
 	return info_of(device).features & MEGA_FEATURE_FREE_ZERO;
 }
 
+bool keeps_young(int device)
+{
+	return info_of(device).features & MEGA_FEATURE_KEEPS_YOUNG;
+}
+
 uint64_t end_frame(int device)
 {
 	return info_of(device).end_frame;

@@ -5,12 +5,19 @@
 # What apt is told beside: nothing for the archive that this machine has; see use_suite.
 APT_OPTIONS=()
 
+# debian_archive: where this machine has Debian's packages from.
+debian_archive() {
+	local archive
+	archive=$(apt-get indextargets --format '$(REPO_URI)' 'Label: Debian' 'Created-By: Packages' | head -n 1)
+	[[ -n $archive ]] || die "apt knows no archive labelled Debian here; run kernel/vm/deps on Debian 12"
+	echo "$archive"
+}
+
 # use_suite SUITE: from here on apt looks into that suite of Debian's archive alone, with lists of its own. What the machine
 # itself installs stays as it is.
 use_suite() {
 	local folder=$MEGA_CACHE/apt/$1 archive
-	archive=$(apt-get indextargets --format '$(REPO_URI)' 'Label: Debian' 'Created-By: Packages' | head -n 1)
-	[[ -n $archive ]] || die "apt knows no archive labelled Debian here; run kernel/vm/deps on Debian 12"
+	archive=$(debian_archive)
 	mkdir -p "$folder"/{lists,cache}
 	echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $archive $1 main" >"$folder/sources.list"
 	APT_OPTIONS=(-o "Dir::Etc::sourcelist=$folder/sources.list" -o Dir::Etc::sourceparts=/dev/null

@@ -50,11 +50,33 @@ lay_as_before() {
 
 # stock_headers NAME: prints a folder in which `make -C FOLDER M=...` builds a module for that kernel.
 stock_headers() {
-	local suffix package version
+	local suffix package version APT_OPTIONS=()
+	if [[ $1 == stock-7.3 ]]; then
+		use_suite trixie-backports
+		package=$(newest '^linux-headers-7[.]3[.].*-cloud-amd64$')
+		version=$(candidate "$package")
+		cached "stock/${package}_$version-$(sha256sum <"$VM/lib/root.mk" | cut -c 1-16)" make_root "$package"
+		return
+	fi
 	suffix=$(stock_suffix "$1")
 	package=$(dependency "linux-headers-$suffix" '^linux-headers-[0-9].*-cloud-amd64$')
 	version=$(candidate "$package")
 	echo "$(cached "stock/${package}_$version" fetch_headers "$package" "$version")/usr/src/$package"
+}
+
+# make_root HEADERS FOLDER: the tools of Debian 13, which do not run on 12, in a root file system of their own (root.mk).
+make_root() {
+	local archive log=$2/log
+	need mmdebstrap unshare
+	say "fetching $1, and Debian 13's compiler for it"
+	archive=$(debian_archive)
+	mmdebstrap --quiet --variant=essential --include="$1,make,sparse" trixie "$2/root" "deb $archive trixie main" \
+		"deb $archive trixie-backports main" >"$log" 2>&1 || {
+		tail -n 5 "$log" >&2
+		die "could not make a root file system with $1; is the Debian archive reachable?"
+	}
+	mkdir "$2/root/module"
+	cp "$VM/lib/root.mk" "$2/Makefile"
 }
 
 fetch_headers() {

@@ -29,7 +29,7 @@ pub(super) fn features(probes: &Probes, choice: &Choice) -> Vec<Feature> {
         cgroups(probes),
         whole_blocks(probes),
         tlb_miss_counter(probes),
-        module(probes),
+        super::module::feature(probes),
         giant_pages(probes),
         hzmem(probes),
     ]);
@@ -397,32 +397,8 @@ fn tlb_miss_counter(probes: &Probes) -> Feature {
     }
 }
 
-fn module(probes: &Probes) -> Feature {
-    let (state, seen) = match &probes.module {
-        Ok(()) => (
-            State::Available,
-            "it is loaded, and speaks this program's version of its interface".to_owned(),
-        ),
-        Err(error) => (State::Missing, what_is_missing(error)),
-    };
-    Feature {
-        name: "kernel module (mega.ko)",
-        state,
-        seen,
-        needed_for: "the tracker `module`, emptying chosen blocks, giant pages",
-        cost_if_missing: "the next best tracker is used, and free blocks are left to the kernel's own compaction",
-        remedy: match probes.module {
-            Err(Error::OtherModule { .. }) => {
-                "build the module that belongs to this program (`make -C kernel/module`), unload the other (`rmmod mega`) and load it (`insmod kernel/module/mega.ko`)"
-            }
-            _ => "build it and load it: `make -C kernel/module`, `insmod kernel/module/mega.ko`",
-        },
-        required: false,
-    }
-}
-
 /// What an error says is missing, without how to get it: a feature has its own remedy.
-fn what_is_missing(error: &Error) -> String {
+pub(super) fn what_is_missing(error: &Error) -> String {
     match error {
         Error::Missing { feature, .. } => format!("{feature} is missing"),
         Error::OtherModule { theirs } => other_module(*theirs),

@@ -8,6 +8,7 @@ mod decide;
 mod experiment;
 mod faults;
 mod left_behind;
+mod module;
 mod probe;
 
 use std::sync::Arc;

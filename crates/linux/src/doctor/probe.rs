@@ -12,6 +12,7 @@ use crate::act::giant::GiantPages;
 use crate::hzmem;
 use crate::kernel::{Kernel, PagemapScan, category};
 use crate::module::Device;
+use crate::module::interface::Info;
 use crate::settings::thp_mode::{self, ThpMode};
 
 /// A capability by its number in `linux/capability.h`.
@@ -53,8 +54,8 @@ pub(super) struct Probes {
     pub(super) defrag_mode: Option<u8>,
     /// hzmem's memory in bytes; an error where its module is not loaded, or cannot be asked.
     pub(super) hzmem: Result<u64, Error>,
-    /// Whether mega.ko is loaded and can be asked.
-    pub(super) module: Result<(), Error>,
+    /// What mega.ko says of itself; an error where it is not loaded, or cannot be asked.
+    pub(super) module: Result<Info, Error>,
     /// Whether the processor counts what misses the TLB.
     pub(super) tlb_miss_counter: io::Result<()>,
     /// Whether giant pages can be made.
@@ -93,7 +94,7 @@ pub(super) fn look(boundary: &Arc<dyn Kernel>) -> Probes {
         defrag_mode: line(kernel, "/proc/sys/vm/defrag_mode").and_then(|text| text.parse().ok()),
         hzmem: hzmem::read_ranges(kernel).map(|ranges| ranges.iter().map(|range| range.size).sum()),
         tlb_miss_counter: kernel.try_tlb_miss_counter(),
-        module: Device::open(Arc::clone(boundary)).map(drop),
+        module: Device::open(Arc::clone(boundary)).map(|device| *device.info()),
         giant_pages: GiantPages::open(Arc::clone(boundary)).map(drop),
     }
 }

@@ -159,6 +159,7 @@ fn expectations() -> Vec<(String, u64)> {
         FEATURE_SCAN_BLOCKS,
         FEATURE_COMPACT,
         FEATURE_COMPACT_COUNTS,
+        FEATURE_KEEPS_YOUNG,
         FEATURE_GIANT,
         FEATURE_FREE_ZERO,
         FEATURE_EXCHANGE,

@@ -1,0 +1,128 @@
+//! Judges mega.ko: whether it is there, what it lacks on this kernel, and whether it was ever tested on such a one.
+
+use super::decide::what_is_missing;
+use super::probe::Probes;
+use super::{Feature, State};
+use crate::Error;
+use crate::module::interface::{
+    FEATURE_COMPACT, FEATURE_COMPACT_COUNTS, FEATURE_KEEPS_YOUNG, Info,
+};
+
+/// The series of Linux on which the module's own tests were seen to pass (`kernel/vm/module-tests`).
+const TESTED: [&str; 3] = ["6.1", "6.12", "7.3"];
+
+/// What a kernel may lack for the module, as its features say.
+const MAY_LACK: [(u64, &str); 3] = [
+    (
+        FEATURE_COMPACT,
+        "emptying chosen blocks (it takes CONFIG_CONTIG_ALLOC)",
+    ),
+    (
+        FEATURE_COMPACT_COUNTS,
+        "counts of what an emptying moved (it has other tracepoints)",
+    ),
+    (
+        FEATURE_KEEPS_YOUNG,
+        "a flag for accesses that were cleared (CONFIG_PAGE_IDLE_FLAG): its reclaim takes what is tracked for older than it is",
+    ),
+];
+
+pub(super) fn feature(probes: &Probes) -> Feature {
+    let (state, mut seen) = match &probes.module {
+        Ok(info) => (State::Available, of_loaded(info)),
+        Err(error) => (State::Missing, what_is_missing(error)),
+    };
+    if let Some(untested) = untested(&probes.release) {
+        seen.push_str("; ");
+        seen.push_str(&untested);
+    }
+    Feature {
+        name: "kernel module (mega.ko)",
+        state,
+        seen,
+        needed_for: "the tracker `module`, emptying chosen blocks, giant pages",
+        cost_if_missing: "the next best tracker is used, and free blocks are left to the kernel's own compaction",
+        remedy: match probes.module {
+            Err(Error::OtherModule { .. }) => {
+                "build the module that belongs to this program (`make -C kernel/module`), unload the other (`rmmod mega`) and load it (`insmod kernel/module/mega.ko`)"
+            }
+            _ => "build it and load it: `make -C kernel/module`, `insmod kernel/module/mega.ko`",
+        },
+        required: false,
+    }
+}
+
+fn of_loaded(info: &Info) -> String {
+    let mut seen = "it is loaded, and speaks this program's version of its interface".to_owned();
+    for (feature, lack) in MAY_LACK {
+        if info.features & feature == 0 {
+            seen.push_str("; this kernel lacks ");
+            seen.push_str(lack);
+        }
+    }
+    seen
+}
+
+/// Says so where the module's tests were not seen to pass on a kernel of the series of `release`.
+fn untested(release: &str) -> Option<String> {
+    let series = series(release)?;
+    (!TESTED.contains(&series.as_str())).then(|| {
+        format!(
+            "untested on Linux {series}: its tests were seen to pass on {}",
+            TESTED.join(", ")
+        )
+    })
+}
+
+/// The first two numbers of a release: `6.12` of `6.12.117+deb12-cloud-amd64`.
+fn series(release: &str) -> Option<String> {
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit());
+    let version = numbers.next().filter(|number| !number.is_empty())?;
+    let patchlevel = numbers.next().filter(|number| !number.is_empty())?;
+    Some(format!("{version}.{patchlevel}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_series_is_two_numbers() {
+        assert_eq!(
+            series("6.12.117+deb12-cloud-amd64").as_deref(),
+            Some("6.12")
+        );
+        assert_eq!(series("7.3-rc1").as_deref(), Some("7.3"));
+        assert_eq!(series("6.1").as_deref(), Some("6.1"));
+        for strange in ["", "6", "6.", "x.1", "."] {
+            assert_eq!(series(strange), None, "{strange}");
+        }
+    }
+
+    #[test]
+    fn only_series_that_were_seen_to_pass_are_tested() {
+        for release in ["6.1.0-56-cloud-amd64", "6.12.5", "7.3.4+deb13-cloud-amd64"] {
+            assert_eq!(untested(release), None, "{release}");
+        }
+        for release in ["6.10.2", "6.18.1", "7.30.1", "5.10.0"] {
+            assert!(untested(release).is_some(), "{release}");
+        }
+    }
+
+    #[test]
+    fn what_a_kernel_lacks_is_named() {
+        let every = MAY_LACK
+            .iter()
+            .fold(0, |features, (feature, _)| features | feature);
+        let seen = |features| {
+            of_loaded(&Info {
+                features,
+                ..Info::default()
+            })
+        };
+        assert!(!seen(every).contains("lacks"));
+        for (feature, lack) in MAY_LACK {
+            assert!(seen(every & !feature).contains(lack), "{lack}");
+        }
+    }
+}
