@@ -111,6 +111,7 @@ install-mega:
 		sed 's|/usr/bin/mega|$(PREFIX)/bin/mega|' $$unit >$(DESTDIR)$(UNITS)/$${unit##*/} || exit 1; done
 	$(MEGA) man $(TO)/share/man/man1
 	rm $(TO)/share/man/man1/mega-lab.1 # mega-lab has its own
+	install -D -m 644 -t $(TO)/share/man/man5 packaging/mega.toml.5
 	install -d $(TO)/share/bash-completion/completions $(TO)/share/fish/vendor_completions.d
 	$(MEGA) completions bash >$(TO)/share/bash-completion/completions/mega
 	$(MEGA) completions fish >$(TO)/share/fish/vendor_completions.d/mega.fish

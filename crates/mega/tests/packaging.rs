@@ -9,6 +9,7 @@
 
 mod live;
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -62,6 +63,50 @@ fn the_configuration_is_right_alone_and_with_all_examples() {
             text(&done.stderr)
         );
     }
+}
+
+/// The keys that the files of a folder read from a configuration: what is between the quotes after these words.
+fn keys() -> BTreeSet<String> {
+    let files =
+        ["load.rs", "metrics.rs"].map(|file| read(&format!("crates/mega/src/config/{file}")));
+    let mut keys = BTreeSet::new();
+    for text in files {
+        for call in ["optional(", "raw("] {
+            for rest in text.split(call).skip(1) {
+                let rest = rest.trim_start().strip_prefix('"');
+                keys.extend(
+                    rest.and_then(|rest| rest.split('"').next())
+                        .map(str::to_owned),
+                );
+            }
+        }
+    }
+    keys
+}
+
+#[test]
+fn the_man_page_of_the_configuration_has_every_key() {
+    let page = read("packaging/mega.toml.5");
+    let keys = keys();
+    assert!(keys.len() > 20 && keys.contains("min_resident"), "{keys:?}");
+    for key in keys {
+        let is_named = page
+            .lines()
+            .filter(|line| line.starts_with(".B") || line.starts_with(".SH"))
+            .any(|line| {
+                line.split([' ', '"', ',', '[', ']'])
+                    .any(|word| word == key)
+            });
+        assert!(is_named, "mega.toml(5) has no {key}");
+    }
+    // Its example is a configuration.
+    let (_, example) = page.split_once(".EX\n").expect("an example");
+    let (example, _) = example.split_once(".EE").expect("its end");
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("mega.toml");
+    std::fs::write(&file, example).expect("written");
+    let check = run(mega().args(["daemon", "--check", "--config"]).arg(&file));
+    assert!(check.status.success(), "{}", text(&check.stderr));
 }
 
 #[test]
