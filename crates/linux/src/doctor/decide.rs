@@ -111,10 +111,10 @@ fn look_privilege(probes: &Probes) -> Feature {
         state,
         seen,
         needed_for: "observing",
-        cost_if_missing: "only a user's own processes can be observed, in a dry run",
-        remedy: "run as root; or look only, at your own processes, with `mega top --observe` or `mega scan --dry-run`",
-        // Of their own processes the kernel tells everybody what is mapped.
-        required: !probes.read_only,
+        cost_if_missing: "only a user's own processes can be observed",
+        remedy: "run as root; or look at your own processes with `mega top --observe`, `mega scan --dry-run` or `mega coverage`; or ask the administrator for a [[select]] with your `user` in the daemon's configuration",
+        // Of their own processes the kernel tells everybody what is mapped, and lets them change it with the other privilege.
+        required: !probes.read_only && probes.has(CAP_SYS_NICE) != Some(true),
     }
 }
 
@@ -126,7 +126,7 @@ fn act_privilege(probes: &Probes) -> Feature {
         seen,
         needed_for: "promoting, demoting, clearing in pieces",
         cost_if_missing: "mega can only look",
-        remedy: "run as root; or look only, with --dry-run",
+        remedy: "run as root; or look only, with --dry-run; or ask the administrator for a [[select]] with your `user` in the daemon's configuration, or for CAP_SYS_NICE as an ambient capability",
         required: !probes.read_only,
     }
 }

@@ -6,20 +6,45 @@ use std::path::{Path, PathBuf};
 
 use crate::Error;
 
-/// `/run/mega`, or the directory that the environment variable `MEGA_RUN_DIR` names. Its mode is 0700, or 0710 once a group
-/// was let through ([`RunDir::let_through`]). A reboot empties it, and undoes what it records.
+/// What the environment variable `MEGA_RUN_DIR` names; or `/run/mega` for root; or for other users `mega` in `$XDG_RUNTIME_DIR`, and
+/// without that `/tmp/mega-UID`. Its mode is 0700, or 0710 once a group was let through ([`RunDir::let_through`]). A reboot empties
+/// it, and undoes what it records.
 #[derive(Clone, Debug)]
 pub struct RunDir {
     path: PathBuf,
 }
 
+/// Root's.
+const OF_ROOT: &str = "/run/mega";
+
 impl RunDir {
     /// Where the directory is, whether or not it exists.
     #[must_use]
     pub fn location() -> PathBuf {
-        match std::env::var_os("MEGA_RUN_DIR") {
-            Some(path) if !path.is_empty() => path.into(),
-            _ => PathBuf::from("/run/mega"),
+        let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
+        if let Some(path) = variable("MEGA_RUN_DIR") {
+            return path.into();
+        }
+        let user = rustix::process::geteuid();
+        if user.is_root() {
+            return PathBuf::from(OF_ROOT);
+        }
+        match variable("XDG_RUNTIME_DIR").map(PathBuf::from) {
+            Some(path) if path.is_absolute() => path.join("mega"),
+            // Somebody else's is refused when it is opened.
+            _ => PathBuf::from(format!("/tmp/mega-{}", user.as_raw())),
+        }
+    }
+
+    /// Where managers that this user may ask leave their sockets: in the user's own directory and in root's, each once.
+    #[must_use]
+    pub fn locations() -> Vec<PathBuf> {
+        let own = Self::location();
+        let chosen = std::env::var_os("MEGA_RUN_DIR").is_some_and(|value| !value.is_empty());
+        let root = PathBuf::from(OF_ROOT);
+        match chosen || own == root {
+            true => vec![own],
+            false => vec![own, root],
         }
     }
 

@@ -21,7 +21,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 pub(crate) fn ask_everyone() -> Result<(Vec<ManagerStatus>, Vec<String>), Failure> {
     let mut answers = Vec::new();
     let mut failures = Vec::new();
-    for path in sockets(&folder(&RunDir::location()))? {
+    for path in sockets()? {
         match ask_for_status(&path) {
             Ok(Some(status)) => answers.push(status),
             Ok(None) => {}
@@ -37,7 +37,13 @@ pub(crate) fn ask_everyone() -> Result<(Vec<ManagerStatus>, Vec<String>), Failur
 /// # Errors
 /// In words: there is no such manager, it does not manage the process, or it does not answer.
 pub(crate) fn ask_for_process(manager: u32, pid: u32) -> Result<ProcessDetail, String> {
-    let path = folder(&RunDir::location()).join(format!("{manager}.sock"));
+    let name = format!("{manager}.sock");
+    let places = RunDir::locations().into_iter();
+    let mut paths = places.map(|place| folder(&place).join(&name));
+    // Whether one may look there or not: another one is no better.
+    let path = paths
+        .find(|path| path.exists())
+        .ok_or("the manager has ended")?;
     let request = Request {
         pid: Some(pid),
         ..Request::of(Command::Process)
@@ -70,11 +76,30 @@ pub(crate) fn ask_for_history(managers: &[Place]) -> (Vec<DayReport>, Vec<String
     (days, failures)
 }
 
+/// The sockets of all managers that may be asked: the user's own, and root's.
+///
+/// # Errors
+/// [`Failure::Missing`] where there are none but perhaps in a directory that may not be looked into.
+pub(super) fn sockets() -> Result<Vec<PathBuf>, Failure> {
+    let (mut found, mut refused) = (Vec::new(), None);
+    for place in RunDir::locations() {
+        match sockets_in(&folder(&place)) {
+            Ok(paths) => found.extend(paths),
+            Err(failure @ Failure::Missing(_)) => refused = Some(failure),
+            Err(failure) => return Err(failure),
+        }
+    }
+    match refused {
+        Some(failure) if found.is_empty() => Err(failure),
+        _ => Ok(found),
+    }
+}
+
 /// The sockets in the folder.
 ///
 /// # Errors
 /// [`Failure::Missing`] where it may not be looked into.
-pub(super) fn sockets(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
+fn sockets_in(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
     let refused = |error: std::io::Error| match error.kind() {
         ErrorKind::PermissionDenied => Failure::Missing(format!(
             "not permitted to look into {}: ask as root, or have the administrator name a group of yours in the daemon's configuration (`status_group`)",

@@ -4,11 +4,10 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use mega_linux::settings::run_dir::RunDir;
 use serde_json::Value;
 
 use super::client::{connect, sockets};
-use super::{Command, LONGEST_LINE, Request, folder};
+use super::{Command, LONGEST_LINE, Request};
 use crate::exit::Failure;
 
 /// How long a manager may take to read the question.
@@ -35,7 +34,7 @@ pub(crate) enum News {
 /// # Errors
 /// [`Failure::Missing`] where the run directory may not be looked into.
 pub(crate) fn managers() -> Result<Vec<Place>, Failure> {
-    let paths = sockets(&folder(&RunDir::location()))?;
+    let paths = sockets()?;
     let place = |path: PathBuf| {
         let manager = path.file_stem()?.to_str()?.parse().ok()?;
         Some(Place { manager, path })
