@@ -31,9 +31,25 @@ pub(crate) fn find<T, K: Ord>(
     key: &K,
     key_of: impl Fn(&T) -> K,
 ) -> Option<usize> {
-    *near = seek(sorted, *near, key, &key_of);
-    let item = sorted.get(*near)?;
-    (key_of(item) == *key).then_some(*near)
+    let is_at = |place: usize| sorted.get(place).is_some_and(|item| key_of(item) == *key);
+    // Most often the same is looked for again.
+    if !is_at(*near) {
+        *near = seek(sorted, *near, key, &key_of);
+    }
+    is_at(*near).then_some(*near)
+}
+
+/// The value of this key in a list sorted by key, put in as the default where it is not there. `near` is as in [`find`].
+pub(crate) fn entry<'a, K: Copy + Ord, V: Default>(
+    sorted: &'a mut Vec<(K, V)>,
+    near: &mut usize,
+    key: K,
+) -> &'a mut V {
+    let is_there = find(sorted, near, &key, |(key, _)| *key).is_some();
+    if !is_there {
+        sorted.insert(*near, (key, V::default()));
+    }
+    &mut sorted[*near].1
 }
 
 #[cfg(test)]
@@ -51,6 +67,19 @@ mod tests {
             prop_assert_eq!(seek(&items, near, &key, |item| *item), expected);
             let found = find(&items, &mut near.clone(), &key, |item| *item);
             prop_assert_eq!(found.is_some(), items.contains(&key));
+        }
+
+        #[test]
+        fn each_key_gets_one_entry_in_its_place(keys in prop::collection::vec(0..9_u32, 0..60)) {
+            let mut counts: Vec<(u32, usize)> = Vec::new();
+            let mut near = 0;
+            for key in &keys {
+                *entry(&mut counts, &mut near, *key) += 1;
+            }
+            prop_assert!(counts.is_sorted_by(|one, other| one.0 < other.0));
+            for (key, count) in counts {
+                prop_assert_eq!(count, keys.iter().filter(|one| **one == key).count());
+            }
         }
     }
 }

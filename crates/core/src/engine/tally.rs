@@ -8,6 +8,7 @@ use crate::action::{Action, ActionKind, Cause, Outcome};
 use crate::observation::Observation;
 use crate::page::HUGE_PAGE_SIZE;
 use crate::process::ProcessId;
+use crate::sorted;
 
 /// What was done to one process for as long as it was observed without a break.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -56,13 +57,16 @@ impl Tallies {
 
     /// Notes what the policy wants.
     pub(super) fn want(&mut self, wanted: &[Action]) {
+        let mut counts: Vec<(ProcessId, u64)> = Vec::new();
+        let mut near = 0;
         let same_process = |a: &Action, b: &Action| a.target.process == b.target.process;
         for run in wanted.chunk_by(same_process) {
             let promotions = run.iter().filter(|action| is_promotion_to_huge(action));
-            let bytes = promotions.count() as u64 * HUGE_PAGE_SIZE;
-            if bytes > 0 {
-                self.of_mut(run[0].target.process).wanted_bytes += bytes;
-            }
+            let process = run[0].target.process;
+            *sorted::entry(&mut counts, &mut near, process) += promotions.count() as u64;
+        }
+        for (process, count) in counts.into_iter().filter(|(_, count)| *count > 0) {
+            self.of_mut(process).wanted_bytes += count * HUGE_PAGE_SIZE;
         }
     }
 

@@ -5,6 +5,7 @@ use std::collections::BinaryHeap;
 
 use crate::action::Action;
 use crate::process::ProcessId;
+use crate::sorted;
 
 /// The actions of one step that are still to be performed. Each has its rank: its place in the policy's order.
 ///
@@ -48,24 +49,14 @@ impl Waiting {
         actions.truncate(u32::MAX as usize);
         let mut promotions: Vec<(ProcessId, Queue)> = Vec::new();
         let mut others = Queue::default();
-        let mut last = 0;
+        let mut near = 0;
         for (rank, action) in (0_u32..).zip(&actions) {
-            if !action.kind.is_promotion() {
-                others.ranks.push(rank);
-                continue;
-            }
-            let process = action.target.process;
-            // Most often it is the same process as before.
-            if promotions.get(last).is_none_or(|(id, _)| *id != process) {
-                last = match promotions.binary_search_by_key(&process, |(id, _)| *id) {
-                    Ok(known) => known,
-                    Err(place) => {
-                        promotions.insert(place, (process, Queue::default()));
-                        place
-                    }
-                };
-            }
-            promotions[last].1.ranks.push(rank);
+            let queue = if action.kind.is_promotion() {
+                sorted::entry(&mut promotions, &mut near, action.target.process)
+            } else {
+                &mut others
+            };
+            queue.ranks.push(rank);
         }
         Waiting {
             by_rank: actions,

@@ -3,11 +3,12 @@
 //! The original marks a region huge before it tries, and never checks. Here the engine checks, and tries again.
 
 use std::cmp::Ordering;
+use std::collections::binary_heap::PeekMut;
 use std::collections::{BTreeMap, BinaryHeap};
 
 use crate::action::{Action, ActionKind};
 use crate::failures::FailureMemory;
-use crate::observation::{Observation, ProcessObservation, RegionRef};
+use crate::observation::{Observation, ProcessObservation, RegionObservation, RegionRef};
 use crate::page::{PAGES_PER_REGION, Region};
 use crate::process::ProcessId;
 
@@ -49,41 +50,43 @@ struct Ingens {
 }
 
 /// A process waiting for its next promotion.
-struct Claim {
-    process: ProcessId,
+struct Claim<'a> {
+    observed: &'a ProcessObservation,
     huge_pages: f64,
     /// What one of its huge pages weighs: 1 when all are used, the idle penalty when none is.
     weight: f64,
-    regions: std::vec::IntoIter<Region>,
+    /// The first of its regions that was not considered yet.
+    next: usize,
 }
 
-impl Claim {
+impl Claim<'_> {
     /// What it has of the machine's huge pages. The less, the sooner it is served.
     fn holding(&self) -> f64 {
         self.huge_pages * self.weight
     }
 }
 
-impl Ord for Claim {
+/// Whose turn it is: the one with the smallest holding, of equals the first.
+#[derive(PartialEq)]
+struct Turn {
+    holding: f64,
+    claim: usize,
+}
+
+impl Ord for Turn {
     fn cmp(&self, other: &Self) -> Ordering {
-        let smallest_first = other.holding().total_cmp(&self.holding());
-        smallest_first.then_with(|| other.process.cmp(&self.process))
+        let smallest_first = other.holding.total_cmp(&self.holding);
+        smallest_first.then_with(|| other.claim.cmp(&self.claim))
     }
 }
 
-impl PartialOrd for Claim {
+impl PartialOrd for Turn {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl PartialEq for Claim {
-    fn eq(&self, other: &Self) -> bool {
-        self.cmp(other) == Ordering::Equal
-    }
-}
-
-impl Eq for Claim {}
+impl Eq for Turn {}
 
 impl Ingens {
     fn new(values: Values<'_>) -> Self {
@@ -112,25 +115,26 @@ impl Ingens {
         self.used = used;
     }
 
-    fn claim(&self, process: &ProcessObservation) -> Claim {
+    fn claim<'a>(&self, process: &'a ProcessObservation) -> Claim<'a> {
         let used = self.used.get(&process.process).copied().unwrap_or(1.0);
-        let pages = f64::from(PAGES_PER_REGION);
-        let candidates = process.regions.iter().filter(|region| {
-            !region.is_huge() && f64::from(region.mapped) / pages >= self.promote_mapped
-        });
-        let regions: Vec<Region> = candidates.map(|region| region.region).collect();
+        let huge = process.regions.iter().filter(|region| region.is_huge());
         Claim {
-            process: process.process,
-            huge_pages: count(
-                process
-                    .regions
-                    .iter()
-                    .filter(|region| region.is_huge())
-                    .count(),
-            ),
+            observed: process,
+            huge_pages: count(huge.count()),
             weight: used + self.idle_penalty * (1.0 - used),
-            regions: regions.into_iter(),
+            next: 0,
         }
+    }
+
+    /// The next region of a claim to promote.
+    fn next(&self, claim: &mut Claim<'_>) -> Option<Region> {
+        let least = self.promote_mapped * f64::from(PAGES_PER_REGION);
+        let rest = claim.observed.regions.get(claim.next..)?;
+        let is_wanted =
+            |region: &RegionObservation| !region.is_huge() && f64::from(region.mapped) >= least;
+        let skipped = rest.iter().position(is_wanted)?;
+        claim.next += skipped + 1;
+        Some(rest[skipped].region)
     }
 }
 
@@ -155,25 +159,30 @@ impl Policy for Ingens {
 
     fn decide(&mut self, observation: &Observation, _failures: &FailureMemory) -> Vec<Action> {
         self.learn_use(observation);
-        let mut claims: BinaryHeap<Claim> = observation
-            .processes
-            .iter()
-            .map(|process| self.claim(process))
-            .collect();
-        let mut actions = Vec::new();
-        while let Some(mut claim) = claims.pop() {
-            if let Some(region) = claim.regions.next() {
-                let target = RegionRef {
-                    process: claim.process,
+        let processes = observation.processes.iter();
+        let mut claims: Vec<Claim<'_>> = processes.map(|process| self.claim(process)).collect();
+        let turns = claims.iter().enumerate().map(|(claim, of)| Turn {
+            holding: of.holding(),
+            claim,
+        });
+        let mut turns: BinaryHeap<Turn> = turns.collect();
+        let regions = claims.iter().map(|claim| claim.observed.regions.len());
+        let mut actions = Vec::with_capacity(regions.sum());
+        while let Some(mut turn) = turns.peek_mut() {
+            let claim = &mut claims[turn.claim];
+            let Some(region) = self.next(claim) else {
+                PeekMut::pop(turn);
+                continue;
+            };
+            actions.push(Action {
+                kind: ActionKind::Promote,
+                target: RegionRef {
+                    process: claim.observed.process,
                     region,
-                };
-                actions.push(Action {
-                    kind: ActionKind::Promote,
-                    target,
-                });
-                claim.huge_pages += 1.0;
-                claims.push(claim);
-            }
+                },
+            });
+            claim.huge_pages += 1.0;
+            turn.holding = claim.holding();
         }
         actions
     }
