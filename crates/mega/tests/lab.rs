@@ -247,6 +247,25 @@ fn every_experiment_accounts_for_what_it_did_and_leaves_the_machine_as_it_was() 
 }
 
 #[test]
+fn whole_runs_beside_the_manager_are_timed_to_their_end() {
+    if !can_run("whole_runs_beside_the_manager_are_timed_to_their_end") {
+        return;
+    }
+    let alone = Alone::new();
+    let output = run(&mut alone.once("busy", &MODES));
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let results: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_accounts(&results, &MODES);
+    for program in ["random", "look_ups", "java", "sort", "sqlite", "gzip"] {
+        for mode in MODES {
+            let seconds = values(&results, mode, &format!("{program}_seconds"));
+            assert!(seconds.len() == 1 && seconds[0] > 0.0, "{program}, {mode}");
+        }
+    }
+    alone.assert_clean();
+}
+
+#[test]
 fn the_static_modes_are_what_they_say() {
     if !can_run("the_static_modes_are_what_they_say") {
         return;

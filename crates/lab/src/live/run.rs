@@ -6,6 +6,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use mega_core::bytes;
+use mega_linux::calibrate::Place;
 
 use super::cpus;
 use super::manager_report;
@@ -87,6 +88,49 @@ impl Run<'_> {
         }
         command.args(["taskset", "--cpu-list", cpus]).arg(program);
         Ok(command)
+    }
+
+    /// A command that runs `program` as a user would: as the mode says, on every CPU, and where a manager belongs to it, that
+    /// too on every CPU and with every option left at its default. Its state directory is the run's own, so that it knows no
+    /// program, but has the calibration of this machine if there is one.
+    ///
+    /// # Errors
+    /// When mega cannot be found, or the calibration not be copied.
+    pub(crate) fn unpinned_command(&self, program: impl AsRef<OsStr>) -> Result<Command, Error> {
+        let mut command = ending_with_the_lab(AtTheLabsEnd::Terminate);
+        command.args(["taskset", "--cpu-list", &cpus::every()]);
+        if let Mode::Mega(policy) = self.mode {
+            let state = self.fresh_state()?;
+            command
+                .env("MEGA_STATE_DIR", state)
+                .arg(programs::mega()?)
+                .args(["run", "--quiet", "--policy", policy, "--report"])
+                .arg(self.manager_report())
+                .arg("--");
+        }
+        command.arg(program);
+        Ok(command)
+    }
+
+    /// A state directory with nothing but the calibration of this machine.
+    fn fresh_state(&self) -> Result<PathBuf, Error> {
+        let state = self.scratch.join("state");
+        let place = Place::of_this_user().map_err(Error::Failed)?;
+        let file = place.file();
+        let failed = |e| {
+            Error::io(
+                format!("copying {} to {}", file.display(), state.display()),
+                e,
+            )
+        };
+        match std::fs::remove_dir_all(&state) {
+            Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(failed(e)),
+            _ => std::fs::create_dir(&state).map_err(failed)?,
+        }
+        if file.is_file() {
+            std::fs::copy(&file, Place::at(state.clone()).file()).map_err(failed)?;
+        }
+        Ok(state)
     }
 
     /// A command that runs `program` beside the one that is measured: under the same global modes, but without a

@@ -10,6 +10,9 @@ pub(super) struct Parallel {
     /// Threads; where it is more than one, one thread and all of them take turns of a twentieth of a second
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = threads)]
     pub(super) threads: usize,
+    /// End once so many operations are done, however long that takes; with one thread only
+    #[arg(long, value_name = "N", conflicts_with_all = ["seconds", "until_eof", "threads"])]
+    pub(super) operations: Option<u64>,
 }
 
 /// What `grow` is told besides.

@@ -144,13 +144,29 @@ pub fn run(args: &Args) -> Result<ExitCode, Error> {
         pin::keep_to_last()?;
     }
     let mut reporter = Reporter::new(name, common.seed, common.json);
-    let mut stop = Stop::new(common.seconds, common.until_eof);
+    let mut stop = match args.workload.operations() {
+        Some(operations) => Stop::after(operations),
+        None => Stop::new(common.seconds, common.until_eof),
+    };
     let done = args.workload.run(&mut reporter, &mut stop)?;
     stop.check()?;
     finish(&mut reporter, done)
 }
 
 impl Workload {
+    /// How many operations it is to end after, where it is told.
+    fn operations(&self) -> Option<u64> {
+        match self {
+            Workload::Random(parallel)
+            | Workload::Chase(parallel)
+            | Workload::Btree(parallel)
+            | Workload::GraphBfs(parallel)
+            | Workload::HashJoin(parallel)
+            | Workload::XsLookup(parallel) => parallel.operations,
+            _ => None,
+        }
+    }
+
     fn common_and_name(&self) -> (&Common, &'static str) {
         match self {
             Workload::Random(parallel) => (&parallel.common, "random"),

@@ -12,6 +12,8 @@ use crate::error::Error;
 
 /// How long a slice is where all are alike.
 const ALONE: Duration = Duration::from_millis(100);
+/// How long a slice is where so many operations are to be done, and hardly more.
+const COUNTED: Duration = Duration::from_millis(10);
 /// How long a slice is where one thread and several take turns: long against starting threads, and short against what
 /// changes a virtual machine's speed.
 const IN_TURN: Duration = Duration::from_millis(50);
@@ -36,19 +38,21 @@ pub(super) fn run(
     let mut one = Rates::default();
     let mut all = Rates::default();
     let mut operations = 0;
+    let wanted = stop.operations();
+    let alone = wanted.map_or(ALONE, |_| COUNTED);
     stop.start();
     loop {
         if threads > 1 {
             operations += slice(work, 1, &mut one, stop, stop.slice_end(IN_TURN, 2));
             slice(work, threads, &mut all, stop, stop.slice_end(IN_TURN, 2));
         } else {
-            operations += slice(work, 1, &mut one, stop, stop.slice_end(ALONE, 1));
+            operations += slice(work, 1, &mut one, stop, stop.slice_end(alone, 1));
         }
         if let Some(rest) = stop.to_rest() {
             reporter.resting(stop.elapsed())?;
             stop.rest(rest);
         }
-        if stop.reached() {
+        if stop.reached() || wanted.is_some_and(|wanted| operations >= wanted) {
             break;
         }
     }
@@ -145,6 +149,17 @@ mod tests {
         assert!(done.operations > 0 && done.operations_per_second > 0.0);
         assert_eq!(done.all_threads.as_ref().unwrap().threads, 3);
         assert!(done.all_threads_rate_over_last(Duration::from_secs(1)) > Some(0.0));
+    }
+
+    #[test]
+    fn it_ends_once_enough_is_done() {
+        let mut count = Count(Vec::new());
+        let done = run(&mut count, 1, &reporter(), &mut Stop::after(1)).unwrap();
+        assert_eq!(count.0.len(), 1);
+        let more = done.operations + 1;
+        let mut count = Count(Vec::new());
+        let done = run(&mut count, 1, &reporter(), &mut Stop::after(more)).unwrap();
+        assert!(done.operations >= more);
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! When a workload ends: after a time, or when standard input ends, whichever comes first; and when it rests before.
+//! When a workload ends: after a time, or when standard input ends, whichever comes first, or after some operations; and when
+//! it rests before.
 
 use std::sync::Arc;
 use std::thread;
@@ -15,6 +16,7 @@ const LOOK: Duration = Duration::from_millis(20);
 /// The end of the run, asked for by [`Stop::reached`].
 pub(super) struct Stop {
     time: Option<Duration>,
+    operations: Option<u64>,
     started: Instant,
     orders: Arc<Orders>,
 }
@@ -31,9 +33,25 @@ impl Stop {
         }
         Stop {
             time: seconds.map(Duration::from_secs_f64),
+            operations: None,
             started: Instant::now(),
             orders,
         }
+    }
+
+    /// Ends once so many operations are done.
+    pub(super) fn after(operations: u64) -> Self {
+        Stop {
+            time: None,
+            operations: Some(operations),
+            started: Instant::now(),
+            orders: Arc::new(Orders::new()),
+        }
+    }
+
+    /// How many operations the run ends after, where it is not for another reason that it ends.
+    pub(super) fn operations(&self) -> Option<u64> {
+        self.operations
     }
 
     /// Starts the time now.

@@ -97,8 +97,16 @@ pub(crate) fn command(run: &Run<'_>) -> Result<Command, Error> {
 /// # Errors
 /// When the compiler is not installed, or fails.
 pub(crate) fn compile(run: &Run<'_>) -> Result<(), Error> {
-    let source = run.scratch.join("Heap.java");
-    std::fs::write(&source, SOURCE)
+    compile_source(run, "Heap.java", SOURCE)
+}
+
+/// Compiles a program, given as its file's name and what is in it, into the run's folder.
+///
+/// # Errors
+/// As [`compile`].
+pub(super) fn compile_source(run: &Run<'_>, name: &str, text: &str) -> Result<(), Error> {
+    let source = run.scratch.join(name);
+    std::fs::write(&source, text)
         .map_err(|e| Error::io(format!("writing {}", source.display()), e))?;
     let mut compiler = run.beside(JAVAC.find()?);
     compiler.arg("-d").arg(run.scratch).arg(&source);

@@ -2,6 +2,7 @@
 
 mod bloat;
 mod btree;
+mod busy;
 mod chase;
 mod churn;
 mod compute;
@@ -28,7 +29,7 @@ use super::experiment::Experiment;
 use super::mode::Mode;
 
 /// Every experiment, in the order in which `all` runs them.
-pub(crate) const ALL: [&Experiment; 19] = [
+pub(crate) const ALL: [&Experiment; 20] = [
     &fault_latency::FAULT_LATENCY,
     &bloat::BLOAT,
     &sparse_use::SPARSE_USE,
@@ -46,6 +47,7 @@ pub(crate) const ALL: [&Experiment; 19] = [
     &java::JAVA_HEAP,
     &python::PYTHON_ARRAYS,
     &compute::COMPUTE,
+    &busy::BUSY,
     &manager_cost::MANAGER_COST,
     &converge::CONVERGE,
 ];

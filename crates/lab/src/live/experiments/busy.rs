@@ -1,0 +1,198 @@
+//! `busy`: whole runs of programs that use every CPU, the manager among them.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use super::java;
+use crate::error::Error;
+use crate::live::cpus;
+use crate::live::experiment::{Experiment, Rounds};
+use crate::live::goal::{Bound, Goal, MEGA};
+use crate::live::metric::{Better, MANAGER_CPU, Metric, Sample, Unit};
+use crate::live::mode::Mode;
+use crate::live::output::output_of;
+use crate::live::package::Program;
+use crate::live::run::Run;
+use crate::programs;
+use crate::random::{Random, mix};
+
+const GZIP: Program = Program {
+    name: "gzip",
+    package: "gzip",
+};
+const SORT: Program = Program {
+    name: "sort",
+    package: "coreutils",
+};
+const SQLITE: Program = Program {
+    name: "sqlite3",
+    package: "sqlite3",
+};
+
+/// How much longer than in the better of `base` and `thp` a program may take.
+const BOUND: Bound = Bound::AtMost(1.02);
+
+const RANDOM_TIME: Metric = time("random_seconds", "time of random updates");
+const LOOK_UPS_TIME: Metric = time("look_ups_seconds", "time of cross-section look-ups");
+const JAVA_TIME: Metric = time("java_seconds", "time of a JVM");
+const SORT_TIME: Metric = time("sort_seconds", "time of sort");
+const SQLITE_TIME: Metric = time("sqlite_seconds", "time of SQLite");
+const GZIP_TIME: Metric = time("gzip_seconds", "time of gzip");
+
+const fn time(id: &'static str, title: &'static str) -> Metric {
+    Metric::new(id, title, Unit::Seconds, Better::Lower)
+}
+
+pub(super) const BUSY: Experiment = Experiment {
+    name: "busy",
+    title: "whole runs of programs that use every CPU, beside the manager",
+    about: "Runs programs from start to end, one after the other, each on all CPUs and with as much work in every mode: updates \
+            at random and cross-section look-ups (a process on every CPU), a JVM with a thread on every CPU, sort \
+            --parallel, SQLite in memory and gzip (a process on every CPU). The manager has no CPU to itself, every option of \
+            `mega run` is the default, and its state directory is empty but for the calibration: it sees each program for the \
+            first time. SQLite and gzip are to show what a manager costs where it gains little or nothing.",
+    paper: None,
+    programs: &[java::PROGRAMS[0], java::PROGRAMS[1], SORT, SQLITE, GZIP],
+    metrics: &[
+        RANDOM_TIME,
+        LOOK_UPS_TIME,
+        JAVA_TIME,
+        SORT_TIME,
+        SQLITE_TIME,
+        GZIP_TIME,
+        MANAGER_CPU,
+    ],
+    goals: &[
+        Goal::best_static(RANDOM_TIME.id, BOUND),
+        Goal::best_static(LOOK_UPS_TIME.id, BOUND),
+        Goal::best_static(JAVA_TIME.id, BOUND),
+        Goal::best_static(SORT_TIME.id, BOUND),
+        Goal::best_static(SQLITE_TIME.id, BOUND),
+        Goal::best_static(GZIP_TIME.id, BOUND),
+    ],
+    modes,
+    most_resident: 1,
+    rounds: Rounds::WholeRuns(run),
+};
+
+fn modes() -> Vec<Mode> {
+    vec![Mode::Base, Mode::Thp, MEGA.clone()]
+}
+
+fn run(run: &Run<'_>) -> Result<Sample, Error> {
+    java::compile_source(run, "Visits.java", VISITS)?;
+    let text = text(run)?;
+    let members: [(Metric, Command); 6] = [
+        (RANDOM_TIME, workloads(run, "random", run.size / 4)?),
+        (LOOK_UPS_TIME, workloads(run, "xs-lookup", run.size / 256)?),
+        (JAVA_TIME, visits(run)?),
+        (SORT_TIME, sort(run, &text)?),
+        (SQLITE_TIME, sqlite(run)?),
+        (GZIP_TIME, gzip(run, &text)?),
+    ];
+    let mut sample = Sample::default();
+    let (mut whole, mut managing) = (Duration::ZERO, Duration::ZERO);
+    for (metric, command) in members {
+        let started = Instant::now();
+        output_of(command)?;
+        let took = started.elapsed();
+        run.interrupt.check()?;
+        sample = sample.with(metric, took.as_secs_f64());
+        whole += took;
+        managing += took.mul_f64(run.manager_cpu_share()?);
+    }
+    Ok(sample.with(MANAGER_CPU, managing.div_duration_f64(whole)))
+}
+
+const VISITS: &str = include_str!("../../programs/Visits.java");
+
+/// Starts a command so many times at once and waits for all; fails with the last that fails. They end when it is told to.
+const AT_ONCE: &str = r#"copies=$1; shift; pids=
+trap 'kill $pids 2>/dev/null; exit 143' TERM INT HUP
+while [ "$copies" -gt 0 ]; do "$@" & pids="$pids $!"; copies=$((copies - 1)); done
+status=0; for pid in $pids; do wait "$pid" || status=$?; done; exit "$status""#;
+
+/// A program as often at once as there are CPUs.
+fn on_every_cpu(run: &Run<'_>, program: impl AsRef<OsStr>) -> Result<Command, Error> {
+    let mut command = run.unpinned_command("sh")?;
+    command.args(["-c", AT_ONCE, "sh", &cpus::count().to_string()]);
+    command.arg(program);
+    Ok(command)
+}
+
+/// One of the lab's own programs on every CPU. All together they have the run's memory and do so many operations.
+fn workloads(run: &Run<'_>, name: &str, operations: u64) -> Result<Command, Error> {
+    let copies = cpus::count() as u64;
+    let mut command = on_every_cpu(run, programs::own()?)?;
+    command
+        .args(["workload", name])
+        .arg(format!("--size={}", run.size / copies))
+        .arg(format!("--operations={}", operations / copies))
+        .arg(format!("--seed={}", run.seed));
+    Ok(command)
+}
+
+/// A JVM that fills a part of the memory and visits each object eight times in the mean.
+fn visits(run: &Run<'_>) -> Result<Command, Error> {
+    /// Bytes of an object, as the program has it.
+    const OBJECT: u64 = 52;
+    let (bytes, threads) = (run.size / 8, cpus::count() as u64);
+    let mut command = run.unpinned_command(java::PROGRAMS[0].find()?)?;
+    command.arg("-cp").arg(run.scratch);
+    command.arg(format!("-Xmx{}", run.size)).arg("Visits");
+    let numbers = [bytes, run.seed, threads, 8 * bytes / OBJECT / threads];
+    command.args(numbers.map(|number| number.to_string()));
+    Ok(command)
+}
+
+fn sort(run: &Run<'_>, text: &Path) -> Result<Command, Error> {
+    let mut command = run.unpinned_command(SORT.find()?)?;
+    command
+        .env("LC_ALL", "C")
+        .arg(format!("--parallel={}", cpus::count()))
+        .arg(format!("--buffer-size={}b", run.size))
+        .arg("--output=/dev/null")
+        .arg(text);
+    Ok(command)
+}
+
+/// A table in memory, an index over it in random order, and look-ups by that.
+fn sqlite(run: &Run<'_>) -> Result<Command, Error> {
+    /// Bytes of memory for each row, the index included.
+    const ROW: u64 = 1024;
+    let rows = run.size / ROW / cpus::count() as u64;
+    let mut command = on_every_cpu(run, SQLITE.find()?)?;
+    command.arg(":memory:").arg(format!(
+        "CREATE TABLE t(id INTEGER PRIMARY KEY, key INTEGER, pad TEXT);
+         WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {rows})
+         INSERT INTO t SELECT i, (i * 2654435761) % 4294967296, printf('%0100d', i) FROM n;
+         CREATE INDEX by_key ON t(key);
+         SELECT sum(length(other.pad)) FROM t JOIN t AS other ON other.key = (t.id * 2654435761) % 4294967296;"
+    ));
+    Ok(command)
+}
+
+fn gzip(run: &Run<'_>, text: &Path) -> Result<Command, Error> {
+    let mut command = on_every_cpu(run, "sh")?;
+    command.args(["-c", r#"exec "$0" --stdout "$1" > /dev/null"#]);
+    command.arg(GZIP.find()?).arg(text);
+    Ok(command)
+}
+
+/// A file of lines of random numbers, a sixteenth of the memory.
+fn text(run: &Run<'_>) -> Result<PathBuf, Error> {
+    let path = run.scratch.join("lines.txt");
+    let attempted = || format!("writing {}", path.display());
+    let file = File::create(&path).map_err(|e| Error::io(attempted(), e))?;
+    let mut file = BufWriter::new(file);
+    let mut random = Random::new(mix(run.seed));
+    for _ in 0..run.size / 16 / 17 {
+        writeln!(file, "{:016x}", random.word()).map_err(|e| Error::io(attempted(), e))?;
+    }
+    file.flush().map_err(|e| Error::io(attempted(), e))?;
+    Ok(path)
+}
