@@ -121,7 +121,19 @@ pub(super) const ADAPTIVE: System = System {
     ..BASE
 };
 
-/// The same on the patched kernel.
+/// The same where faults take huge pages, as under THP always.
+pub(super) const ADAPTIVE_HUGE: System = System {
+    faults: Faults::Huge,
+    ..ADAPTIVE
+};
+
+/// MEGA's where faults take huge pages.
+pub(super) const MEGA_HUGE: System = System {
+    faults: Faults::Huge,
+    ..MEGA
+};
+
+/// mega's own policy on the patched kernel.
 pub(super) const ADAPTIVE_GIANT: System = System {
     giant_pages: true,
     ..ADAPTIVE

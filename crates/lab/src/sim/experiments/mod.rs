@@ -1,5 +1,6 @@
 //! The experiments, each in a file of its own.
 
+mod growth;
 mod mega_faults;
 mod mega_figure_1;
 mod mega_figure_2;
@@ -15,7 +16,7 @@ use super::findings::Happened;
 use super::system::{System, compacting};
 
 /// All that there are, in the order in which they run.
-pub(super) const ALL: [&Experiment; 8] = [
+pub(super) const ALL: [&Experiment; 9] = [
     &mega_figure_1::EXPERIMENT,
     &mega_faults::EXPERIMENT,
     &mega_table_4::EXPERIMENT,
@@ -24,6 +25,7 @@ pub(super) const ALL: [&Experiment; 8] = [
     &mega_figure_2::EXPERIMENT,
     &trident_figure_9::EXPERIMENT,
     &trident_tables::EXPERIMENT,
+    &growth::EXPERIMENT,
 ];
 
 /// MEGA's machine.
