@@ -12,6 +12,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/sysinfo.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -128,8 +129,13 @@ static int take_away(unsigned long bytes, int *seen, int *back)
 
 /* ---- Memory that does not get offline ----------------------------------- */
 
-/* So much memory lies in several pieces, some of which can go offline but for a page that is held. */
-#define HELD_BYTES (320UL << 20)
+/*
+ * Memory that lies in several pieces. Of some all pages can be moved, so they can go offline but for a page that is held; where
+ * none can, because of what the kernel has put there, more memory is asked for, as long as so much is free besides.
+ */
+#define PART_BYTES (320UL << 20)
+#define PARTS 4
+#define LEFT_FREE (320UL << 20)
 /* Every so manieth page is asked where it lies. */
 #define STEP (32 * PAGE)
 #define MAX_PIECES 1024
@@ -185,16 +191,19 @@ static bool under_way(pid_t child, uint64_t frame)
 	return true;
 }
 
-/* A piece with a page of ours, held, that tries to go offline from now on; the child that has asked for it. 0: there is none. */
-static pid_t stuck_piece(char *memory, unsigned long bytes, unsigned long *piece, int pipes[2])
+/*
+ * A piece with a page of the memory up to end, held, that tries to go offline from now on; the child that has asked for it.
+ * 0: there is none.
+ */
+static pid_t stuck_piece(char *memory, char *end, unsigned long bytes, unsigned long *piece, int pipes[2])
 {
 	char *page_in[MAX_PIECES] = { NULL };
 	pid_t child;
 
-	for (size_t at = 0; at < HELD_BYTES; at += STEP) {
-		*piece = frame_of(memory + at) * PAGE / bytes;
+	for (char *page = memory; page < end; page += STEP) {
+		*piece = frame_of(page) * PAGE / bytes;
 		if (*piece < MAX_PIECES)
-			page_in[*piece] = memory + at;
+			page_in[*piece] = page;
 	}
 	for (*piece = MAX_PIECES - 1; *piece > 0; --*piece) {
 		if (!page_in[*piece])
@@ -208,6 +217,27 @@ static pid_t stuck_piece(char *memory, unsigned long bytes, unsigned long *piece
 		set_memory_state(*piece, "online");
 	}
 	return 0;
+}
+
+static bool is_free(unsigned long bytes)
+{
+	struct sysinfo info;
+
+	return !sysinfo(&info) && info.freeram * info.mem_unit >= bytes;
+}
+
+/* The same, with as little memory of ours as it takes. */
+static pid_t find_stuck_piece(char *memory, unsigned long bytes, unsigned long *piece, int pipes[2])
+{
+	pid_t offliner = 0;
+
+	for (int i = 0; i < PARTS && !offliner && is_free(PART_BYTES + LEFT_FREE); i++) {
+		char *part = memory + i * PART_BYTES;
+
+		memset(part, 1, PART_BYTES);
+		offliner = stuck_piece(memory, part + PART_BYTES, bytes, piece, pipes);
+	}
+	return offliner;
 }
 
 static void load_meanwhile(unsigned long piece, uint64_t frame)
@@ -225,14 +255,13 @@ static void load_meanwhile(unsigned long piece, uint64_t frame)
 
 static void while_it_is_stuck(unsigned long bytes)
 {
-	char *memory = map_aligned(HELD_BYTES);
+	char *memory = map_aligned(PARTS * PART_BYTES);
 	unsigned long piece;
 	pid_t offliner, loader;
 	int pipes[2], status = -1;
 	uint64_t frame;
 
-	memset(memory, 1, HELD_BYTES);
-	offliner = stuck_piece(memory, bytes, &piece, pipes);
+	offliner = find_stuck_piece(memory, bytes, &piece, pipes);
 	tap_ok(offliner > 0, "a page that is held keeps memory from going offline, and requests are refused meanwhile");
 	if (!offliner)
 		return;
@@ -254,7 +283,7 @@ static void while_it_is_stuck(unsigned long bytes)
 	device = device_open();
 	tap_ok(!refuses(device, frame), "and afterwards requests are served");
 	release(pipes);
-	munmap(memory, HELD_BYTES);
+	munmap(memory, PARTS * PART_BYTES);
 }
 
 int main(void)
