@@ -11,7 +11,7 @@ use crate::live::metric::Unit;
 use crate::sim::experiment::{Experiment, Setting};
 use crate::sim::findings::{Findings, Row, Table};
 use crate::sim::numbers::{cells, number};
-use crate::sim::programs::Sparse;
+use crate::sim::programs::Resident;
 use crate::sim::system::{ADAPTIVE, INGENS, MEGA, System, THP};
 use crate::sim::testbed::Testbed;
 
@@ -101,7 +101,7 @@ fn one(bed: &mut Testbed, setting: &Setting<'_>) -> [Seen; 3] {
     // Chunks shrink with memory as soon as there would be fewer than every sixth.
     let chunk = CHUNK.min(setting.scale.bytes(6 << 30) / 48 / HUGE_PAGE_SIZE * HUGE_PAGE_SIZE);
     let programs: Vec<_> = (0..PROGRAMS)
-        .map(|_| bed.start(Sparse::new(bytes, chunk.max(HUGE_PAGE_SIZE), EVERY)))
+        .map(|_| bed.start(Resident::sparse(bytes, chunk.max(HUGE_PAGE_SIZE), EVERY)))
         .collect();
     let mut seen = |time| {
         bed.run_for(Duration::from_secs(time));

@@ -11,7 +11,7 @@ use crate::live::metric::Unit;
 use crate::sim::experiment::{Experiment, Setting};
 use crate::sim::findings::{Findings, Row, Table};
 use crate::sim::numbers::{number, share};
-use crate::sim::programs::{STEP, Strides};
+use crate::sim::programs::{Resident, STEP};
 use crate::sim::system::{ADAPTIVE, BASE, INGENS, MEGA, System, THP};
 use crate::sim::testbed::Testbed;
 
@@ -53,7 +53,7 @@ fn run(setting: &Setting<'_>) -> Result<Findings, Error> {
         (setting.progress)(system.name);
         let mut bed = Testbed::new(system, &[memory_bytes], setting.scale, costs)?;
         bed.boot(setting.scale.bytes(MEGA_KERNEL));
-        let pid = bed.start(Strides::new(bytes));
+        let pid = bed.start(Resident::strides(bytes));
         bed.run_for(Duration::from_secs(120));
         let mapped = bed.mapped(pid);
         huge.push(Some(share(mapped.huge, mapped.resident())));

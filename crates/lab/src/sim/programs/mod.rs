@@ -6,19 +6,17 @@ mod filling;
 mod objects;
 mod regions;
 mod resident;
-mod sparse;
-mod strides;
 mod sweep;
+mod using;
 
 pub(super) use accesses::Accesses;
 pub(super) use churn::Churn;
-pub(super) use filling::Filling;
+use filling::Filling;
 pub(super) use objects::Objects;
 pub(super) use regions::Regions;
-pub(super) use resident::Resident;
-pub(super) use sparse::Sparse;
-pub(super) use strides::{STEP, Strides};
-pub(super) use sweep::Sweep;
+pub(super) use resident::{Resident, STEP};
+use sweep::Sweep;
+use using::Using;
 
 /// Pages that a program touches before others have their turn.
 const AT_ONCE: u64 = 256;
