@@ -177,6 +177,14 @@ impl LinuxMachine {
         holds.max().unwrap_or_default()
     }
 
+    /// The addresses of a process that huge pages may map, as it was observed last: ascending, disjoint, in whole regions.
+    #[must_use]
+    pub fn eligible(&self, process: ProcessId) -> &[Range<u64>] {
+        self.targets
+            .get(&process)
+            .map_or(&[], |target| &target.ranges)
+    }
+
     /// What of a process counts for a promise of coverage, as it was observed last; `None` for all of it.
     #[must_use]
     pub fn counted(&self, process: ProcessId) -> Option<&Counted> {

@@ -43,6 +43,13 @@ Exit codes: 0 done, 1 failed, 2 wrong usage, 3 a kernel feature or a privilege i
 Example:
   mega worth $(pidof redis-server) --seconds 5";
 
+const RECORD_EXAMPLE: &str = "\
+Exit codes: 0 done, 1 failed, 2 wrong usage, 3 a kernel feature or a privilege is missing; with COMMAND its own, as `mega run`.
+
+Example:
+  mega record --pid $(pidof redis-server) --for 10m -o redis.rec
+  mega record -o gups.rec -- ./gups";
+
 const RANGE_EXAMPLE: &str = "\
 Exit codes: 0 every region is as you want it, 1 some are not, 2 wrong usage, 3 a kernel feature or a privilege is missing.
 
@@ -130,6 +137,9 @@ pub(crate) enum Command {
     /// Say what huge pages would gain a program, and change nothing
     #[command(after_help = WORTH_EXAMPLE, override_usage = "mega worth [OPTIONS] <PID>\n       mega worth [OPTIONS] --select <NAME>\n       mega worth [OPTIONS] -- <COMMAND>...")]
     Worth(Worth),
+    /// Record what memory programs map and access, to replay any policy on it later; change nothing
+    #[command(after_help = RECORD_EXAMPLE, override_usage = "mega record [OPTIONS] -o <FILE> --pid <PID>\n       mega record [OPTIONS] -o <FILE> --select <NAME>\n       mega record [OPTIONS] -o <FILE> -- <COMMAND>...")]
+    Record(Record),
     /// Promote regions of a process by hand, and check the result
     #[command(after_help = RANGE_EXAMPLE)]
     Promote(Act),
@@ -358,6 +368,38 @@ pub(crate) struct Worth {
     #[arg(long, value_name = "FILE")]
     pub(crate) svg: Option<PathBuf>,
     /// A program to start on base pages, and its arguments
+    #[arg(last = true, value_name = "COMMAND")]
+    pub(crate) command: Vec<OsString>,
+}
+
+/// `mega record`
+#[derive(Debug, Args)]
+#[command(group = clap::ArgGroup::new("whom").required(true).args(["pid", "select", "command"]))]
+pub(crate) struct Record {
+    /// The process
+    #[arg(long, value_parser = pid())]
+    pub(crate) pid: Option<u32>,
+    /// All processes that this select of the daemon's configuration takes, also those that start later
+    #[arg(long, value_name = "NAME")]
+    pub(crate) select: Option<String>,
+    /// The configuration that has the select
+    #[arg(long, value_name = "FILE", default_value = DEFAULT_CONFIG)]
+    pub(crate) config: PathBuf,
+    /// The file to write
+    #[arg(long, short, value_name = "FILE")]
+    pub(crate) output: PathBuf,
+    /// Time between two looks
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = value::interval)]
+    pub(crate) interval: Duration,
+    /// How long to record [default: until the program ends, or you stop it]
+    #[arg(long = "for", value_name = "TIME", value_parser = value::recorded_time)]
+    pub(crate) time: Option<Duration>,
+    #[command(flatten)]
+    pub(crate) tracker: TrackerArgs,
+    /// Print one JSON object about the recording at the end
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// A program to start on base pages, and its arguments; its descendants are recorded too
     #[arg(last = true, value_name = "COMMAND")]
     pub(crate) command: Vec<OsString>,
 }

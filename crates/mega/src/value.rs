@@ -118,6 +118,15 @@ pub(crate) fn wait(text: &str) -> Result<Duration, String> {
     bounded(text, Duration::ZERO, Duration::from_secs(86_400))
 }
 
+/// Parses how long to record: 10 ms to 30 days.
+pub(crate) fn recorded_time(text: &str) -> Result<Duration, String> {
+    bounded(
+        text,
+        Duration::from_millis(10),
+        Duration::from_secs(30 * 86_400),
+    )
+}
+
 /// Parses bytes per second: a size, with or without `/s`.
 pub(crate) fn bytes_per_second(text: &str) -> Result<u64, String> {
     mega_core::bytes::parse(text.strip_suffix("/s").unwrap_or(text))

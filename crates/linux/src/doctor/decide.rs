@@ -195,7 +195,7 @@ fn zeros_given_back(probes: &Probes) -> Feature {
         None => (State::Unknown, "nothing was split to try it on".to_owned()),
     };
     Feature {
-        name: "zero-filled pages given back by a split",
+        name: super::ZEROS_GIVEN_BACK,
         state,
         seen,
         needed_for: "giving bloat back",

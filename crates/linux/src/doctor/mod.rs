@@ -26,6 +26,9 @@ use left_behind::LeftBehind;
 pub(crate) use experiment::sizes as own_sizes;
 pub use faults::Faults;
 
+/// The feature that a split of a huge page gives zero-filled base pages back.
+const ZEROS_GIVEN_BACK: &str = "zero-filled pages given back by a split";
+
 /// Whether a feature is there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -102,6 +105,22 @@ impl Examination {
             }),
         }
     }
+}
+
+impl Examination {
+    /// Whether a split of a huge page was seen to give its zero-filled base pages back.
+    #[must_use]
+    pub fn split_gives_back(&self) -> bool {
+        let mut features = self.features.iter();
+        features
+            .any(|feature| feature.name == ZEROS_GIVEN_BACK && feature.state == State::Available)
+    }
+}
+
+/// Who else is seen now to clear Accessed bits or to change page sizes on this machine, a line for each. Looks at each process.
+#[must_use]
+pub fn other_consumers(kernel: &dyn Kernel) -> Vec<String> {
+    consumers::find(kernel)
 }
 
 /// Examines the kernel. Changes nothing but this process's own memory. Where the boundary refuses writes, whatever can

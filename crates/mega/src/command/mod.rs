@@ -12,8 +12,10 @@ mod generate;
 mod hz;
 mod init;
 mod lab;
+mod named_selection;
 mod policies;
 mod profiles;
+mod record;
 mod report;
 mod run;
 mod scan;
@@ -38,6 +40,7 @@ pub(crate) fn dispatch(command: Option<Command>) -> Result<ExitCode, Failure> {
         Command::Status(args) => status::run(&args),
         Command::Top(args) => top::run(&args),
         Command::Scan(args) => scan::run(&args),
+        Command::Record(args) => record::run(&args),
         Command::Worth(args) => worth::run(&args),
         Command::Promote(args) => act::promote(&args),
         Command::Demote(args) => act::demote(&args),

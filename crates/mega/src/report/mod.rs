@@ -6,6 +6,7 @@ mod coverage;
 mod day;
 pub(crate) mod gain;
 mod process;
+mod record;
 mod scan;
 mod status;
 mod supply;
@@ -26,6 +27,7 @@ pub(crate) use day::RefusedNow;
 pub(crate) use day::{DayReport, DaysReport};
 pub(crate) use gain::GainReport;
 pub(crate) use process::{CellReport, LastFailure, MappingReport, ProcessDetail, TallyReport};
+pub(crate) use record::RecordReport;
 pub(crate) use scan::{NotEligibleReport, RegionReport, ScanReport, ScanTotals, region_reports};
 pub(crate) use status::{
     CompactionReport, FaultReport, GroupStatus, ManagerStatus, Mode, OwnCost, ProfileUse,

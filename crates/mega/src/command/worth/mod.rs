@@ -10,19 +10,16 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use mega_core::ProcessId;
 use mega_core::worth::Calibration;
 use mega_linux::calibrate::{self, Origin};
 use mega_linux::kernel::LiveKernel;
 use mega_linux::{Host, HostOptions, process};
 
+use super::named_selection::NamedSelection;
 use crate::cli::Worth;
-use crate::config;
 use crate::exit::Failure;
-use crate::membership::{Membership, Scope};
 use crate::output;
 use crate::report::{SelectionWorthReport, VERSION, WorthReport};
-use crate::selection::Selection;
 use measure::Meter;
 pub(super) use text::gain;
 
@@ -31,7 +28,7 @@ pub(super) fn run(args: &Worth) -> Result<ExitCode, Failure> {
     let select = args
         .select
         .as_deref()
-        .map(|name| Chosen::load(&args.config, name))
+        .map(|name| NamedSelection::load(&args.config, name))
         .transpose()?;
     let host = Arc::new(Host::open(HostOptions::default())?);
     let calibration = calibration()?;
@@ -95,9 +92,9 @@ fn selection(
     args: &Worth,
     host: &Host,
     meter: &Meter,
-    select: Chosen,
+    mut select: NamedSelection,
 ) -> Result<ExitCode, Failure> {
-    let name = select.name.clone();
+    let name = select.name().to_owned();
     let mut processes = Vec::new();
     for process in select.members(host)? {
         match measure_process(meter, process.pid) {
@@ -126,47 +123,6 @@ fn selection(
         output::print(&texts.join("\n"))?;
     }
     Ok(ExitCode::SUCCESS)
-}
-
-/// A selection of the daemon's configuration.
-struct Chosen {
-    name: String,
-    /// All of the configuration, in its order: a process belongs to the first that takes it.
-    selections: Vec<Selection>,
-    place: usize,
-}
-
-impl Chosen {
-    /// Finds the named one in a configuration.
-    fn load(file: &Path, name: &str) -> Result<Self, Failure> {
-        let config = config::load(file).map_err(|error| Failure::Failed(error.to_string()))?;
-        let names = || config.selects.iter().map(|select| select.name.as_str());
-        let Some(place) = names().position(|known| known == name) else {
-            let names: Vec<&str> = names().collect();
-            return Err(Failure::Usage(format!(
-                "{} has no select '{name}'; there are {}",
-                file.display(),
-                names.join(", ")
-            )));
-        };
-        let selections = config.selects.into_iter().map(|select| select.selection);
-        Ok(Chosen {
-            name: name.to_owned(),
-            selections: selections.collect(),
-            place,
-        })
-    }
-
-    /// The processes that run now and that it is the first to take.
-    fn members(self, host: &Host) -> Result<Vec<ProcessId>, Failure> {
-        let mut membership = Membership::new(Scope::Selections(self.selections));
-        let kernel = host.kernel().as_ref();
-        let own = process::stat(kernel, std::process::id())?.process();
-        let mut table = host.processes();
-        table.refresh(kernel, membership.asks_for_resident())?;
-        let members = membership.update(&table, own).into_iter().nth(self.place);
-        Ok(members.into_iter().flatten().collect())
-    }
 }
 
 fn write_picture(file: &Path, reports: &[WorthReport]) -> Result<(), Failure> {

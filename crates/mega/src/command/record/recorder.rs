@@ -1,0 +1,333 @@
+//! Looks at processes at equal intervals, and writes down what it saw.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::Write;
+use std::ops::Range;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use mega_core::{Machine, ProcessId};
+use mega_linux::physical::buddyinfo;
+use mega_linux::process::claim::{Claim, Claims};
+use mega_linux::settings::run_dir::RunDir;
+use mega_linux::{Host, LinuxMachine, MachineOptions, doctor};
+use mega_record::{FreeList, Header, Look, News, Writer};
+
+use super::subject::Subject;
+use super::touches::TouchMeter;
+use crate::exit::Failure;
+use crate::output;
+use crate::report::{RecordReport, VERSION};
+use crate::snapshot;
+
+/// How often it is looked for others that use Accessed bits. That takes a look at every process of the machine.
+const LOOK_FOR_OTHERS: Duration = Duration::from_secs(60);
+
+/// When looks are made.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Rhythm {
+    /// The time between two.
+    pub(super) interval: Duration,
+    /// When it is over, since the beginning; `None` for never.
+    pub(super) end: Option<Duration>,
+}
+
+impl Rhythm {
+    /// When the next look is due, after one that was due at `due` and done at `done`; and how many were due and are missed.
+    fn next(&self, due: Duration, done: Duration) -> (Duration, u32) {
+        let late = done.saturating_sub(due).as_nanos() / self.interval.as_nanos().max(1);
+        let missed = u32::try_from(late).unwrap_or(u32::MAX);
+        (
+            due + self.interval.saturating_mul(missed.saturating_add(1)),
+            missed,
+        )
+    }
+}
+
+/// A recording in the making.
+pub(super) struct Recorder<W> {
+    host: Arc<Host>,
+    machine: LinuxMachine,
+    subject: Subject,
+    claims: Claims,
+    /// `None` for a process that another mega manages, which is left out.
+    claimed: BTreeMap<ProcessId, Option<Claim>>,
+    /// Processes that could not be looked at. The user was told.
+    refused: BTreeSet<ProcessId>,
+    meter: TouchMeter,
+    writer: Writer<W>,
+    rhythm: Rhythm,
+    began: Duration,
+    cpu_at_begin: Duration,
+    looking: Duration,
+    last: Duration,
+    missed: u64,
+    /// What the recording says of processes already.
+    names: BTreeMap<ProcessId, String>,
+    mappings: BTreeMap<ProcessId, Vec<Range<u64>>>,
+    seen: u64,
+    others: Option<Vec<String>>,
+    others_due: Duration,
+}
+
+impl<W: Write> Recorder<W> {
+    /// Begins a recording.
+    ///
+    /// # Errors
+    /// Where nothing can be written to `out`.
+    pub(super) fn begin(
+        host: Arc<Host>,
+        subject: Subject,
+        out: W,
+        rhythm: Rhythm,
+    ) -> Result<Self, Failure> {
+        let meter = TouchMeter::new(&host);
+        let header = header(&host, &subject, &meter, rhythm);
+        let writer = Writer::new(out, &header)
+            .map_err(|error| Failure::Failed(format!("cannot begin the recording: {error}")))?;
+        let (began, cpu_at_begin) = (host.kernel().now(), host.kernel().cpu_time());
+        Ok(Recorder {
+            machine: LinuxMachine::new(Arc::clone(&host), MachineOptions::default()),
+            claims: Claims::open(&RunDir::open()?)?,
+            host,
+            subject,
+            claimed: BTreeMap::new(),
+            refused: BTreeSet::new(),
+            meter,
+            writer,
+            rhythm,
+            began,
+            cpu_at_begin,
+            looking: Duration::ZERO,
+            last: Duration::ZERO,
+            missed: 0,
+            names: BTreeMap::new(),
+            mappings: BTreeMap::new(),
+            seen: 0,
+            others: None,
+            others_due: Duration::ZERO,
+        })
+    }
+
+    /// Records until it is over: its time has passed, its subject has ended, or `wait` says so. `wait` lets some time pass.
+    ///
+    /// # Errors
+    /// Where nothing can be observed any more, or the file takes no more. What was written before is usable.
+    pub(super) fn record(
+        mut self,
+        file: &Path,
+        mut wait: impl FnMut(Duration) -> bool,
+    ) -> Result<RecordReport, Failure> {
+        let mut due = Duration::ZERO;
+        let mut missed = 0;
+        loop {
+            let now = self.passed();
+            if now < due && !wait(due - now) {
+                break;
+            }
+            if self.rhythm.end.is_some_and(|end| self.passed() > end) {
+                break;
+            }
+            if !self.find_targets()? {
+                break;
+            }
+            self.look(missed, file)?;
+            (due, missed) = self.rhythm.next(due, self.passed());
+        }
+        self.finish(file)
+    }
+
+    /// The time since it began.
+    fn passed(&self) -> Duration {
+        self.machine.now().saturating_sub(self.began)
+    }
+
+    /// Finds out whom to look at. False where nobody is left and nobody will come.
+    fn find_targets(&mut self) -> Result<bool, Failure> {
+        let wanted = self.subject.processes(&self.host)?;
+        if wanted.is_empty() && self.subject.ends() {
+            return Ok(false);
+        }
+        self.claimed.retain(|process, _| wanted.contains(process));
+        self.refused.retain(|process| wanted.contains(process));
+        for process in wanted {
+            if self.claimed.contains_key(&process) {
+                continue;
+            }
+            // If two megas cleared the same Accessed bits, both would see too few.
+            let claim = match self.claims.take(process) {
+                Ok(claim) => Some(claim),
+                Err(error) if self.subject.ends() => return Err(error.into()),
+                Err(error) => {
+                    output::say(&format!("not recorded: {error}"));
+                    None
+                }
+            };
+            self.claimed.insert(process, claim);
+        }
+        let targets = self.claimed.iter().filter(|(_, claim)| claim.is_some());
+        let targets = targets.map(|(process, _)| *process).collect();
+        self.machine.set_targets(targets);
+        Ok(true)
+    }
+
+    /// Looks once, and writes it down.
+    fn look(&mut self, missed: u32, file: &Path) -> Result<(), Failure> {
+        let at = self.passed();
+        let cpu_before = self.machine.cpu_time();
+        let mut observation = self.machine.observe()?;
+        let cpu = self.machine.cpu_time().saturating_sub(cpu_before);
+        observation.normalise();
+        observation.counted.clear();
+        for (process, error) in self.machine.take_refused() {
+            if self.subject.ends() {
+                return Err(error.into());
+            }
+            if self.refused.insert(process) {
+                output::say(&format!("not recorded: {error}"));
+            }
+        }
+        for process in self.machine.take_departed() {
+            self.claimed.remove(&process);
+        }
+        let processes: BTreeSet<ProcessId> = observation
+            .processes
+            .iter()
+            .map(|observed| observed.process)
+            .collect();
+        let look = Look {
+            at,
+            cpu,
+            missed,
+            free_lists: self.free_lists()?,
+            news: self.news(&processes, at),
+            observation,
+        };
+        self.writer.write(&look).map_err(|error| {
+            let file = file.display();
+            Failure::Failed(format!(
+                "cannot write the recording to {file}: {error}; what it holds already can be used"
+            ))
+        })?;
+        self.looking += cpu;
+        self.last = at;
+        self.missed += u64::from(missed);
+        Ok(())
+    }
+
+    /// The free lists of each node.
+    fn free_lists(&self) -> Result<Vec<FreeList>, Failure> {
+        let mut nodes: BTreeMap<u32, Vec<u64>> = BTreeMap::new();
+        for zone in buddyinfo::read(self.host.kernel().as_ref())? {
+            let areas = nodes.entry(zone.node).or_default();
+            areas.resize(areas.len().max(zone.areas.len()), 0);
+            for (sum, count) in areas.iter_mut().zip(&zone.areas) {
+                *sum += count;
+            }
+        }
+        let nodes = nodes.into_iter();
+        Ok(nodes
+            .map(|(node, areas)| FreeList { node, areas })
+            .collect())
+    }
+
+    /// What differs from what the recording says already, of these processes.
+    fn news(&mut self, processes: &BTreeSet<ProcessId>, at: Duration) -> News {
+        let mut news = News::default();
+        self.names
+            .retain(|process, _| self.claimed.contains_key(process));
+        self.mappings
+            .retain(|process, _| processes.contains(process));
+        for process in processes {
+            let name = snapshot::name(&self.host, *process);
+            // One that has just ended has none any more.
+            if !name.is_empty() && self.names.get(process) != Some(&name) {
+                self.seen += u64::from(self.names.insert(*process, name.clone()).is_none());
+                news.names.insert(*process, name);
+            }
+            let mappings = self.machine.eligible(*process);
+            if self.mappings.get(process).map(Vec::as_slice) != Some(mappings) {
+                self.mappings.insert(*process, mappings.to_vec());
+                news.mappings.insert(*process, mappings.to_vec());
+            }
+        }
+        let measured = self
+            .meter
+            .measure(&mut self.machine, processes.iter().copied(), at);
+        news.touches.extend(measured);
+        if at >= self.others_due {
+            self.others_due = at + LOOK_FOR_OTHERS;
+            let others = doctor::other_consumers(self.host.kernel().as_ref());
+            if self.others.as_ref() != Some(&others) {
+                news.others = Some(others.clone());
+                self.others = Some(others);
+            }
+        }
+        news
+    }
+
+    fn finish(self, file: &Path) -> Result<RecordReport, Failure> {
+        let looks = self.writer.looks();
+        let (_, bytes) = self.writer.finish().map_err(|error| {
+            let file = file.display();
+            Failure::Failed(format!("cannot end the recording in {file}: {error}"))
+        })?;
+        let kernel = self.host.kernel();
+        let passed = kernel.now().saturating_sub(self.began).as_secs_f64();
+        let used = kernel.cpu_time().saturating_sub(self.cpu_at_begin);
+        let share = |time: Duration| {
+            if passed > 0.0 {
+                time.as_secs_f64() / passed
+            } else {
+                0.0
+            }
+        };
+        Ok(RecordReport {
+            version: VERSION,
+            file: file.to_owned(),
+            bytes,
+            looks,
+            missed: self.missed,
+            seconds: self.last.as_secs_f64(),
+            processes: self.seen,
+            tracker: self.host.tracker_kind().to_string(),
+            looking_share: share(self.looking),
+            recording_share: share(used.saturating_sub(self.looking)),
+        })
+    }
+}
+
+fn header(host: &Host, subject: &Subject, meter: &TouchMeter, rhythm: Rhythm) -> Header {
+    let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    let examination = host.examination();
+    Header {
+        recorder: env!("CARGO_PKG_VERSION").to_owned(),
+        kernel: examination.kernel_release.clone(),
+        tracker: host.tracker_kind().to_string(),
+        subject: subject.in_words.clone(),
+        began: since_1970.map_or(0, |time| time.as_secs()),
+        interval_ms: u64::try_from(rhythm.interval.as_millis()).unwrap_or(u64::MAX),
+        cpus: std::thread::available_parallelism()
+            .map_or(0, |cpus| u32::try_from(cpus.get()).unwrap_or(u32::MAX)),
+        split_gives_back: examination.split_gives_back(),
+        touches: meter.can_measure(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn looks_that_cannot_be_made_in_time_are_missed_and_counted() {
+        let rhythm = Rhythm {
+            interval: Duration::from_millis(100),
+            end: None,
+        };
+        let ms = Duration::from_millis;
+        assert_eq!(rhythm.next(ms(0), ms(3)), (ms(100), 0));
+        assert_eq!(rhythm.next(ms(100), ms(199)), (ms(200), 0));
+        assert_eq!(rhythm.next(ms(100), ms(430)), (ms(500), 3));
+    }
+}

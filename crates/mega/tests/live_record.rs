@@ -1,0 +1,167 @@
+//! `mega record` of workloads that know what they touch.
+
+// A test's helpers fail it as the test itself does: by panicking.
+#![allow(clippy::expect_used, clippy::panic)]
+
+mod live;
+
+use std::fs::File;
+use std::path::Path;
+use std::process::Command;
+
+use live::{area, finish, json, mega, number, run, skip, start, text, workload};
+use mega_lab::workload::report::AreaReport;
+use mega_record::{Ending, Header, Look, Reader, Usable};
+use rustix::process::{Pid, Signal, kill_process};
+
+/// Reads a recording.
+fn read(file: &Path) -> (Header, Vec<Look>, Usable) {
+    let mut reader = Reader::new(File::open(file).expect("the file")).expect("a recording");
+    let looks = reader.by_ref().collect();
+    (reader.header().clone(), looks, reader.usable().clone())
+}
+
+/// The base pages mapped and accessed in each region of an area, at one look at a process; nothing where it was not seen.
+fn pages_of(look: &Look, pid: u32, area: &AreaReport) -> Vec<(u16, u16)> {
+    let processes = look.observation.processes.iter();
+    processes
+        .filter(|seen| seen.process.pid == pid)
+        .flat_map(|seen| &seen.regions)
+        .filter(|seen| (area.start..area.start + area.bytes).contains(&seen.region.start()))
+        .map(|seen| (seen.mapped, seen.accessed))
+        .collect()
+}
+
+fn record(options: &[&str], file: &Path) -> Command {
+    let mut command = mega();
+    command.arg("record").args(options).arg("-o").arg(file);
+    command
+}
+
+#[test]
+fn hot_regions_are_recorded_as_accessed_and_cold_ones_are_not() {
+    let name = "hot_regions_are_recorded_as_accessed_and_cold_ones_are_not";
+    if !live::can_run(name) {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("a.rec");
+    let (target, ready) = start(&mut workload(&["hot-cold", "--size=64MiB", "--until-eof"]));
+    let pid = ready.pid.to_string();
+    let report = json(&mut record(
+        &["--pid", &pid, "--interval=500ms", "--for=4s", "--json"],
+        &file,
+    ));
+    let (header, looks, usable) = read(&file);
+    assert_eq!(usable.ending, Ending::Whole);
+    assert_eq!(usable.looks, number(&report, "looks"));
+    assert_eq!(usable.bytes, number(&report, "bytes"));
+    assert!(looks.len() >= 2, "{report}");
+    let missed: u64 = looks.iter().map(|look| u64::from(look.missed)).sum();
+    assert_eq!(missed, number(&report, "missed"));
+    assert_eq!(header.subject, format!("process {pid}"));
+    let first = looks.first().expect("a look");
+    assert!(first.news.others.is_some() && !first.free_lists.is_empty());
+    let names: Vec<&String> = first.news.names.values().collect();
+    assert_eq!(names, ["mega-lab"]);
+    let covers = |area: &AreaReport| {
+        let ranges = first.news.mappings.values().flatten();
+        let end = area.start + area.bytes;
+        ranges
+            .clone()
+            .any(|range| range.start <= area.start && end <= range.end)
+    };
+    let (hot, cold) = (area(&ready, "hot"), area(&ready, "cold"));
+    assert!(covers(hot) && covers(cold), "{:?}", first.news.mappings);
+    for look in &looks {
+        for area in [hot, cold] {
+            let pages = pages_of(look, ready.pid, area);
+            assert!(pages.iter().all(|(mapped, _)| *mapped == 512), "{pages:?}");
+        }
+    }
+    if header.tracker == "mapped" {
+        return skip(name, "the tracker here sees no accesses");
+    }
+    let known = looks.iter().skip(1);
+    let accessed = |area| {
+        let pages = known
+            .clone()
+            .flat_map(move |look| pages_of(look, ready.pid, area));
+        pages.map(|(_, accessed)| accessed).collect::<Vec<_>>()
+    };
+    assert!(accessed(cold).iter().all(|pages| *pages == 0));
+    // On a busy machine the program may not come to touch all that is hot between two looks.
+    let most = accessed(hot).into_iter().max();
+    assert!(most >= Some(500), "{most:?}");
+    finish(target);
+}
+
+#[test]
+fn a_command_is_recorded_until_it_ends_and_its_exit_code_is_passed_on() {
+    let name = "a_command_is_recorded_until_it_ends_and_its_exit_code_is_passed_on";
+    if !live::can_run(name) {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("a.rec");
+    let mut command = record(&["--interval=50ms"], &file);
+    let output = run(command.args(["--", "sh", "-c", "sleep 1; exit 7"]));
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(7), "{said}");
+    assert!(said.contains("looks at"), "{said}");
+    let (header, looks, usable) = read(&file);
+    assert_eq!(usable.ending, Ending::Whole);
+    assert_eq!(header.subject, "sh -c sleep 1; exit 7");
+    let names: Vec<&String> = looks
+        .iter()
+        .flat_map(|look| look.news.names.values())
+        .collect();
+    assert!(names.iter().any(|name| *name == "sleep"), "{names:?}");
+}
+
+#[test]
+fn what_a_killed_recorder_wrote_is_usable_and_a_second_one_is_refused() {
+    let name = "what_a_killed_recorder_wrote_is_usable_and_a_second_one_is_refused";
+    if !live::can_run(name) {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("a.rec");
+    let (target, ready) = start(&mut workload(&["random", "--size=16MiB", "--until-eof"]));
+    let pid = ready.pid.to_string();
+    let mut recorder = record(&["--pid", &pid, "--interval=10ms"], &file)
+        .spawn()
+        .expect("mega starts");
+    let length = |file: &Path| std::fs::metadata(file).map_or(0, |file| file.len());
+    live::until("a header", || length(&file) > 0);
+    let begun = length(&file);
+    live::until("a block of looks", || length(&file) > begun);
+    let other = run(&mut record(&["--pid", &pid], &folder.path().join("b.rec")));
+    assert_eq!(other.status.code(), Some(1));
+    assert!(
+        text(&other.stderr).contains("managed by another mega"),
+        "{}",
+        text(&other.stderr)
+    );
+    recorder.kill().expect("killed");
+    recorder.wait().expect("it ends");
+    let (_, looks, usable) = read(&file);
+    assert_eq!(usable.ending, Ending::Cut);
+    assert!(!looks.is_empty());
+
+    // One that is asked to stop ends its file well.
+    let file = folder.path().join("c.rec");
+    let mut recorder = record(&["--pid", &pid, "--interval=10ms"], &file)
+        .spawn()
+        .expect("mega starts");
+    live::until("a header", || length(&file) > 0);
+    let recorder_pid = Pid::from_child(&recorder);
+    kill_process(recorder_pid, Signal::INT).expect("signalled");
+    let status = recorder.wait().expect("it ends");
+    let (_, _, usable) = read(&file);
+    assert!(
+        status.success() && usable.ending == Ending::Whole,
+        "{status}: {usable}"
+    );
+    finish(target);
+}

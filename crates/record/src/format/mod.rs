@@ -1,0 +1,21 @@
+//! How a recording lies in a file.
+//!
+//! | part | bytes | holds |
+//! |---|---|---|
+//! | magic | 8 | `MEGAREC` and a newline |
+//! | version | 4 | [`VERSION`] |
+//! | blocks | any | first one of the header, then some of looks, at the end one that says how many looks there are |
+//!
+//! Each block is a frame ([`block`]): its kind, its lengths, a CRC-32 of all that, and its content, deflated. Numbers in
+//! frames are little-endian. The content of the header is JSON; that of looks and of the end is postcard's
+//! (`wire.rs`). A block is readable without those before it, so damage costs what lies behind it and nothing before.
+//!
+//! A recording that was cut off has no end block.
+
+pub mod block;
+pub(crate) mod wire;
+
+/// How a recording begins.
+pub const MAGIC: [u8; 8] = *b"MEGAREC\n";
+/// The version that this program writes. It reads this one and no other.
+pub const VERSION: u32 = 1;

@@ -1,0 +1,20 @@
+//! Recordings of programs' memory.
+//!
+//! A recording holds what a machine saw of some processes, look by look. [`Writer`] writes one as it is made, [`Reader`] reads
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`look`] | what is recorded |
+//! | [`format`](mod@format) | how it lies in the file |
+//! | [`writer`], [`reader`] | writing and reading it, a look at a time |
+
+#![forbid(unsafe_code)]
+
+pub mod format;
+pub mod look;
+pub mod reader;
+pub mod writer;
+
+pub use look::{FreeList, Header, Look, News, TouchRate};
+pub use reader::{Ending, Reader, Usable};
+pub use writer::Writer;

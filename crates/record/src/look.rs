@@ -1,0 +1,84 @@
+//! What is recorded.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::time::Duration;
+
+use mega_core::{Gain, Observation, ProcessId};
+use serde::{Deserialize, Serialize};
+
+/// What is said of a recording once, at its beginning. Fields may be added: who reads one ignores those that it does not know.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Header {
+    /// The version of mega that recorded it.
+    pub recorder: String,
+    /// The release of the kernel that it was recorded on.
+    pub kernel: String,
+    /// The tracker that saw what was accessed (`module`, `bpf`, `page_idle`, `mapped`).
+    pub tracker: String,
+    /// What was recorded, in words: a pid, a selection or a command.
+    pub subject: String,
+    /// When it began, in seconds since 1970.
+    pub began: u64,
+    /// The time between two looks that was asked for, in milliseconds.
+    pub interval_ms: u64,
+    /// CPUs of the machine.
+    pub cpus: u32,
+    /// Whether the kernel gives back zero-filled base pages where it splits a huge page (Linux 6.12 and newer).
+    pub split_gives_back: bool,
+    /// Whether the touch meter was used: [`News::touches`] says what it found.
+    pub touches: bool,
+}
+
+/// One look at the processes.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Look {
+    /// When it was, since the recording began.
+    pub at: Duration,
+    /// CPU time that it took.
+    pub cpu: Duration,
+    /// Looks that were due since the last one and were not made, because that took too long.
+    pub missed: u32,
+    /// What was seen. What counts for a promise of coverage ([`Observation::counted`]) is not recorded.
+    pub observation: Observation,
+    /// The free lists of each NUMA node.
+    pub free_lists: Vec<FreeList>,
+    /// What differs from the last look.
+    pub news: News,
+}
+
+/// The free areas of a NUMA node.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FreeList {
+    /// Its number.
+    pub node: u32,
+    /// Free areas for each order from 0 on: of 4 KiB, 8 KiB and so on.
+    pub areas: Vec<u64>,
+}
+
+/// What a look saw that the looks before it did not.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct News {
+    /// The names of processes that are seen for the first time, or that changed theirs.
+    pub names: BTreeMap<ProcessId, String>,
+    /// The addresses that huge pages may map, of processes where they changed: ascending, disjoint, in whole regions.
+    pub mappings: BTreeMap<ProcessId, Vec<Range<u64>>>,
+    /// How often processes touch their memory, where it was measured since the last look.
+    pub touches: BTreeMap<ProcessId, TouchRate>,
+    /// Who else uses Accessed bits or changes page sizes, a line for each, where that changed. At the first look: all.
+    pub others: Option<Vec<String>>,
+}
+
+/// How often a process touches memory that base pages map.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct TouchRate {
+    /// Touches a second of its CPU time.
+    pub per_cpu_second: f64,
+    /// CPUs that it used.
+    pub cpus: f64,
+    /// Bytes of base pages that it keeps touching.
+    pub working_set: u64,
+    /// What huge pages would gain it; `None` where the machine was not calibrated.
+    pub gain: Option<Gain>,
+}

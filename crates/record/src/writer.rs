@@ -1,0 +1,104 @@
+//! Writing a recording as it is made.
+
+use std::io::{self, Write};
+use std::time::Duration;
+
+use serde::Serialize;
+
+use crate::format::block::{self, Kind};
+use crate::format::wire::{WireEnd, WireLook};
+use crate::format::{MAGIC, VERSION};
+use crate::look::{Header, Look};
+
+/// Bytes of looks that make a block full.
+const FULL: usize = 256 << 10;
+/// The time whose looks make a block full: what a recorder that is killed loses.
+const LONG: Duration = Duration::from_secs(10);
+
+/// Writes a recording. It keeps the looks of one block in memory.
+pub struct Writer<W> {
+    out: W,
+    block: Vec<u8>,
+    /// When the first look of the block was.
+    since: Option<Duration>,
+    looks: u64,
+    bytes: u64,
+}
+
+impl<W: Write> Writer<W> {
+    /// Begins a recording.
+    ///
+    /// # Errors
+    /// Where `out` takes nothing.
+    pub fn new(mut out: W, header: &Header) -> io::Result<Self> {
+        out.write_all(&MAGIC)?;
+        out.write_all(&VERSION.to_le_bytes())?;
+        let begun = (MAGIC.len() + VERSION.to_le_bytes().len()) as u64;
+        let bytes = block::write(&mut out, Kind::Header, &serde_json::to_vec(header)?)?;
+        out.flush()?;
+        Ok(Writer {
+            out,
+            block: Vec::new(),
+            since: None,
+            looks: 0,
+            bytes: begun + bytes,
+        })
+    }
+
+    /// Adds a look, whose observation is in its normal form ([`mega_core::Observation::normalise`]).
+    ///
+    /// # Errors
+    /// Where the recording cannot be written any further.
+    pub fn write(&mut self, look: &Look) -> io::Result<()> {
+        let content = encoded(&WireLook::from(look))?;
+        // So that no block becomes longer than one can be because of what it held already.
+        if self.block.len() + content.len() > block::LONGEST {
+            self.close_block()?;
+        }
+        self.block.extend(content);
+        self.looks += 1;
+        let since = *self.since.get_or_insert(look.at);
+        if self.block.len() >= FULL || look.at.saturating_sub(since) >= LONG {
+            self.close_block()?;
+        }
+        Ok(())
+    }
+
+    fn close_block(&mut self) -> io::Result<()> {
+        self.since = None;
+        if self.block.is_empty() {
+            return Ok(());
+        }
+        self.bytes += block::write(&mut self.out, Kind::Looks, &self.block)?;
+        self.block.clear();
+        self.out.flush()
+    }
+
+    /// Looks written so far.
+    #[must_use]
+    pub fn looks(&self) -> u64 {
+        self.looks
+    }
+
+    /// Bytes written so far, those of looks that wait for their block not among them.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Ends the recording. Returns what it was written to, and its length in bytes.
+    ///
+    /// # Errors
+    /// Where the rest cannot be written.
+    pub fn finish(mut self) -> io::Result<(W, u64)> {
+        self.close_block()?;
+        let end = encoded(&WireEnd { looks: self.looks })?;
+        self.bytes += block::write(&mut self.out, Kind::End, &end)?;
+        self.out.flush()?;
+        Ok((self.out, self.bytes))
+    }
+}
+
+fn encoded(value: &impl Serialize) -> io::Result<Vec<u8>> {
+    postcard::to_allocvec(value).map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))
+}
