@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use mega_core::engine::Interval;
+use mega_core::engine::{Budgets, Interval};
 use mega_core::promotion::DEFAULT_POLICY;
 use mega_linux::TrackerKind;
 use mega_linux::process::Chosen;
@@ -49,6 +49,13 @@ Exit codes: 0 done, 1 failed, 2 wrong usage, 3 a kernel feature or a privilege i
 Example:
   mega record --pid $(pidof redis-server) --for 10m -o redis.rec
   mega record -o gups.rec -- ./gups";
+
+const REPLAY_EXAMPLE: &str = "\
+Exit codes: 0 done, 1 the file is no recording or cannot be read, 2 wrong usage.
+
+Example:
+  mega replay redis.rec --policy adaptive,mega,ingens --svg redis.svg
+  mega replay redis.rec --memory 64GiB --fragmentation 80%";
 
 const RANGE_EXAMPLE: &str = "\
 Exit codes: 0 every region is as you want it, 1 some are not, 2 wrong usage, 3 a kernel feature or a privilege is missing.
@@ -140,6 +147,9 @@ pub(crate) enum Command {
     /// Record what memory programs map and access, to replay any policy on it later; change nothing
     #[command(after_help = RECORD_EXAMPLE, override_usage = "mega record [OPTIONS] -o <FILE> --pid <PID>\n       mega record [OPTIONS] -o <FILE> --select <NAME>\n       mega record [OPTIONS] -o <FILE> -- <COMMAND>...")]
     Record(Record),
+    /// Run policies on a recording: what each would have made huge, at what cost
+    #[command(after_help = REPLAY_EXAMPLE)]
+    Replay(Replay),
     /// Promote regions of a process by hand, and check the result
     #[command(after_help = RANGE_EXAMPLE)]
     Promote(Act),
@@ -240,6 +250,16 @@ pub(crate) struct PolicyArgs {
 /// What managing may cost.
 #[derive(Debug, Args)]
 pub(crate) struct BoundArgs {
+    #[command(flatten)]
+    pub(crate) budgets: BudgetArgs,
+    /// How long mega may hold the program's mmap lock in one go
+    #[arg(long, value_name = "TIME", default_value = "10ms", value_parser = value::lock_bound)]
+    pub(crate) lock_bound: Duration,
+}
+
+/// How often it is looked, and what promotions may cost.
+#[derive(Debug, Args)]
+pub(crate) struct BudgetArgs {
     /// Time between two observations, or `auto`: short while the program is new or changes, longer once it has settled
     #[arg(long, value_name = "TIME", default_value = "auto", value_parser = value::interval_or_auto)]
     pub(crate) interval: Interval,
@@ -252,9 +272,17 @@ pub(crate) struct BoundArgs {
     /// Share of its time that the program may stand still because its memory is promoted
     #[arg(long, value_name = "SHARE", default_value = "50%", value_parser = value::standstill)]
     pub(crate) standstill: f64,
-    /// How long mega may hold the program's mmap lock in one go
-    #[arg(long, value_name = "TIME", default_value = "10ms", value_parser = value::lock_bound)]
-    pub(crate) lock_bound: Duration,
+}
+
+impl BudgetArgs {
+    /// The budgets.
+    pub(crate) fn budgets(&self) -> Budgets {
+        Budgets {
+            cpu_share: self.cpu_budget,
+            copy_bytes_per_second: self.copy_budget,
+            standstill: self.standstill,
+        }
+    }
 }
 
 /// Which tracker.
@@ -402,6 +430,32 @@ pub(crate) struct Record {
     /// A program to start on base pages, and its arguments; its descendants are recorded too
     #[arg(last = true, value_name = "COMMAND")]
     pub(crate) command: Vec<OsString>,
+}
+
+/// `mega replay`
+#[derive(Debug, Args)]
+pub(crate) struct Replay {
+    /// The recording, which `mega record` wrote
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+    /// The policies, with commas between them (see `mega policies`)
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', default_value = DEFAULT_POLICY)]
+    pub(crate) policy: Vec<String>,
+    #[command(flatten)]
+    pub(crate) budgets: BudgetArgs,
+    /// Memory of the machine [default: as much as the one that it was recorded on had]. What was in use stays in use
+    #[arg(long, value_name = "BYTES", value_parser = value::some_bytes)]
+    pub(crate) memory: Option<u64>,
+    /// The part of its free memory in pieces too small for a huge page; nothing compacts it [default: what it was at each
+    /// moment]
+    #[arg(long, value_name = "SHARE", value_parser = value::part_or_number)]
+    pub(crate) fragmentation: Option<f64>,
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Also draw coverage and resident memory over time as a picture
+    #[arg(long, value_name = "FILE")]
+    pub(crate) svg: Option<PathBuf>,
 }
 
 /// `mega demote`

@@ -108,6 +108,14 @@ pub(crate) fn part(text: &str) -> Result<f64, String> {
     }
 }
 
+/// Parses a part: 0 % to 100 %, or 0 to 1.
+pub(crate) fn part_or_number(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(number) if (0.0..=1.0).contains(&number) => Ok(number),
+        _ => part(text),
+    }
+}
+
 /// Parses which memory is meant: words with commas between them.
 pub(crate) fn chosen(text: &str) -> Result<Chosen, String> {
     Chosen::parse(text.split(',').map(str::trim))
@@ -248,6 +256,15 @@ mod tests {
             lock_bound("1us"),
             Err("'1us' is out of range: from 100us to 10s".to_owned())
         );
+    }
+
+    #[test]
+    fn a_part_is_a_percentage_or_a_number_up_to_one() {
+        assert_eq!(part_or_number("80%"), Ok(0.8));
+        assert_eq!(part_or_number("0.8"), Ok(0.8));
+        for bad in ["80", "1.1", "-0.1", "101%", "NaN", ""] {
+            assert!(part_or_number(bad).is_err(), "{bad}");
+        }
     }
 
     #[test]

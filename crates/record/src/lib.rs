@@ -7,12 +7,14 @@
 //! | [`look`] | what is recorded |
 //! | [`format`](mod@format) | how it lies in the file |
 //! | [`writer`], [`reader`] | writing and reading it, a look at a time |
+//! | [`replay`] | the replayed machine, and the course of a policy on it |
 
 #![forbid(unsafe_code)]
 
 pub mod format;
 pub mod look;
 pub mod reader;
+pub mod replay;
 pub mod writer;
 
 pub use look::{FreeList, Header, Look, News, TouchRate};

@@ -29,6 +29,8 @@ pub struct Header {
     pub split_gives_back: bool,
     /// Whether the touch meter was used: [`News::touches`] says what it found.
     pub touches: bool,
+    /// Whether it was known what a touch costs on the machine, so that [`TouchRate::gain`] is there too.
+    pub calibrated: bool,
 }
 
 /// One look at the processes.

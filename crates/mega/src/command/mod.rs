@@ -16,6 +16,7 @@ mod named_selection;
 mod policies;
 mod profiles;
 mod record;
+mod replay;
 mod report;
 mod run;
 mod scan;
@@ -41,6 +42,7 @@ pub(crate) fn dispatch(command: Option<Command>) -> Result<ExitCode, Failure> {
         Command::Top(args) => top::run(&args),
         Command::Scan(args) => scan::run(&args),
         Command::Record(args) => record::run(&args),
+        Command::Replay(args) => replay::run(&args),
         Command::Worth(args) => worth::run(&args),
         Command::Promote(args) => act::promote(&args),
         Command::Demote(args) => act::demote(&args),

@@ -8,7 +8,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use mega_core::bytes;
-use mega_core::engine::Budgets;
 use mega_core::promotion;
 use mega_linux::kernel::{Kernel, LiveKernel};
 use mega_linux::profile::Store;
@@ -96,12 +95,8 @@ fn settings(args: &Run) -> Settings {
     Settings {
         policy: args.policy.policy.clone(),
         parameters: args.policy.parameters.iter().cloned().collect(),
-        interval: args.bounds.interval,
-        budgets: Budgets {
-            cpu_share: args.bounds.cpu_budget,
-            copy_bytes_per_second: args.bounds.copy_budget,
-            standstill: args.bounds.standstill,
-        },
+        interval: args.bounds.budgets.interval,
+        budgets: args.bounds.budgets.budgets(),
         lock_bound: args.bounds.lock_bound,
         coverage: args.coverage,
         coverage_of: args.coverage_of.clone(),

@@ -7,6 +7,7 @@ mod day;
 pub(crate) mod gain;
 mod process;
 mod record;
+mod replay;
 mod scan;
 mod status;
 mod supply;
@@ -28,6 +29,7 @@ pub(crate) use day::{DayReport, DaysReport};
 pub(crate) use gain::GainReport;
 pub(crate) use process::{CellReport, LastFailure, MappingReport, ProcessDetail, TallyReport};
 pub(crate) use record::RecordReport;
+pub(crate) use replay::{PointReport, PolicyReplay, RecordingReport, ReplayReport};
 pub(crate) use scan::{NotEligibleReport, RegionReport, ScanReport, ScanTotals, region_reports};
 pub(crate) use status::{
     CompactionReport, FaultReport, GroupStatus, ManagerStatus, Mode, OwnCost, ProfileUse,

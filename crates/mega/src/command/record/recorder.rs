@@ -312,6 +312,7 @@ fn header(host: &Host, subject: &Subject, meter: &TouchMeter, rhythm: Rhythm) ->
             .map_or(0, |cpus| u32::try_from(cpus.get()).unwrap_or(u32::MAX)),
         split_gives_back: examination.split_gives_back(),
         touches: meter.can_measure(),
+        calibrated: meter.is_calibrated(),
     }
 }
 

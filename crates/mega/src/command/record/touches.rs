@@ -49,6 +49,11 @@ impl TouchMeter {
         self.can_measure
     }
 
+    /// Whether it says what huge pages would gain, too.
+    pub(super) fn is_calibrated(&self) -> bool {
+        self.calibration.is_some()
+    }
+
     /// Measures the one of these processes that has waited the longest, if one is due.
     pub(super) fn measure(
         &mut self,

@@ -1,0 +1,80 @@
+//! `mega replay`: what policies would have done with a recorded program.
+
+mod svg;
+mod text;
+
+use std::fs::File;
+use std::io::BufReader;
+use std::process::ExitCode;
+
+use mega_core::engine::Engine;
+use mega_core::promotion::{self, Parameters, Policy};
+use mega_record::replay::{Course, ReplayedMachine, Terms, follow};
+use mega_record::{Header, Reader, Usable};
+
+use crate::cli::Replay;
+use crate::exit::Failure;
+use crate::output;
+use crate::report::{PolicyReplay, RecordingReport, ReplayReport, VERSION};
+
+pub(super) fn run(args: &Replay) -> Result<ExitCode, Failure> {
+    // A wrong name must not cost the replays before it.
+    let policies = args
+        .policy
+        .iter()
+        .map(|name| promotion::build(name, &Parameters::new()))
+        .collect::<Result<Vec<_>, _>>()?;
+    let mut recording = None;
+    let mut replays = Vec::new();
+    for policy in policies {
+        let (course, header, usable) = replay(args, policy)?;
+        replays.push(PolicyReplay::from(&course));
+        recording.get_or_insert_with(|| {
+            RecordingReport::new(args.file.clone(), &header, &usable, &course)
+        });
+    }
+    let Some(recording) = recording else {
+        return Err(Failure::Usage("name a policy".to_owned()));
+    };
+    let report = ReplayReport {
+        version: VERSION,
+        recording,
+        memory: args.memory,
+        fragmentation: args.fragmentation,
+        open_loop: true,
+        policies: replays,
+    };
+    if let Some(file) = &args.svg {
+        std::fs::write(file, svg::draw(&report)).map_err(|error| {
+            let file = file.display();
+            Failure::Failed(format!("cannot write the picture to {file}: {error}"))
+        })?;
+    }
+    if args.json {
+        output::print_json(&report)?;
+    } else {
+        output::print(&text::in_words(&report))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Replays the recording once, look by look as it is read.
+fn replay(args: &Replay, policy: Box<dyn Policy>) -> Result<(Course, Header, Usable), Failure> {
+    let cannot = |why: &dyn std::fmt::Display| {
+        let file = args.file.display();
+        Failure::Failed(format!("cannot read the recording {file}: {why}"))
+    };
+    let file = File::open(&args.file).map_err(|error| cannot(&error))?;
+    let reader = Reader::new(BufReader::new(file)).map_err(|error| cannot(&error))?;
+    let header = reader.header().clone();
+    let terms = Terms {
+        memory: args.memory,
+        fragmentation: args.fragmentation,
+        ..Terms::default()
+    };
+    let machine = ReplayedMachine::new(&header, reader, terms);
+    let engine = Engine::new(policy, args.budgets.budgets(), args.budgets.interval);
+    let (course, machine) = follow(engine, machine);
+    let usable = machine.looks().usable().clone();
+    Ok((course, header, usable))
+}

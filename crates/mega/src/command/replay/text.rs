@@ -1,0 +1,130 @@
+//! What policies would have done, in words.
+
+use mega_core::bytes;
+
+use crate::output::Table;
+use crate::report::{PolicyReplay, ReplayReport};
+
+/// A table of the policies, and what is to be known to believe it.
+pub(super) fn in_words(report: &ReplayReport) -> String {
+    let recording = &report.recording;
+    let mut text = format!(
+        "{}: {}, on Linux {}, seen by the tracker {}: {} looks over {:.0} s\n\n",
+        recording.file.display(),
+        recording.subject,
+        recording.kernel,
+        recording.tracker,
+        recording.looks,
+        recording.seconds
+    );
+    text += &table(report).to_string();
+    for note in notes(report) {
+        text += &format!("\n{note}\n");
+    }
+    text
+}
+
+fn table(report: &ReplayReport) -> Table {
+    let mut table = Table::new(&[
+        "policy",
+        "huge",
+        "in the end",
+        "resident",
+        "growth",
+        "copied",
+        "promoted",
+        "demoted",
+        "failed",
+        "CPU",
+    ]);
+    let recording = &report.recording;
+    let last = report.policies.first().map(|policy| policy.last);
+    let end = last.and_then(|last| share(last.recorded_huge, last.recorded));
+    table.row(vec![
+        "as recorded".to_owned(),
+        percent(recording.coverage),
+        percent(end),
+        bytes::format(recording.resident),
+        percent(recording.coverage.map(|_| 0.0)),
+        "-".to_owned(),
+        "-".to_owned(),
+        "-".to_owned(),
+        "-".to_owned(),
+        "-".to_owned(),
+    ]);
+    for policy in &report.policies {
+        table.row(row(policy));
+    }
+    table
+}
+
+fn row(policy: &PolicyReplay) -> Vec<String> {
+    let actions = &policy.actions;
+    let failed = actions.failures.count();
+    vec![
+        policy.policy.clone(),
+        percent(policy.coverage),
+        percent(share(policy.last.huge, policy.last.resident)),
+        bytes::format(policy.last.resident),
+        percent(policy.growth.map(|growth| growth - 1.0)),
+        bytes::format(actions.bytes_copied),
+        actions.promoted.to_string(),
+        actions.demoted.to_string(),
+        failed.to_string(),
+        format!("{:.2} s", policy.cpu_seconds),
+    ]
+}
+
+/// What is to be known to believe the table.
+fn notes(report: &ReplayReport) -> Vec<String> {
+    let recording = &report.recording;
+    let mut notes = vec![
+        "`huge` and `growth` are means over time: the part of resident memory in huge pages, and what is resident beyond the recording."
+            .to_owned(),
+        "A replay is an open loop: the program does what it did when it was recorded. One that huge pages make faster would have done more."
+            .to_owned(),
+    ];
+    if recording.coverage.is_some_and(|coverage| coverage > 0.0) {
+        notes.push(format!(
+            "Blind: {} of its memory was in huge pages as it was recorded. Which of their base pages it used is not known, and not guessed.",
+            percent(recording.coverage)
+        ));
+    }
+    if recording.tracker == "mapped" {
+        notes.push("Its tracker saw no accesses: policies that ask for them do little.".to_owned());
+    }
+    if recording.missed > 0 {
+        notes.push(format!(
+            "{} more looks were due when it was recorded, and missed.",
+            recording.missed
+        ));
+    }
+    let merged: Vec<&str> = report
+        .policies
+        .iter()
+        .filter(|policy| policy.merged > 0)
+        .map(|policy| policy.policy.as_str())
+        .collect();
+    if !merged.is_empty() {
+        notes.push(format!(
+            "Longer intervals than the recording's ({}): what was accessed in several looks together is the least that it can be.",
+            merged.join(", ")
+        ));
+    }
+    notes.extend(
+        recording
+            .broken
+            .iter()
+            .map(|how| format!("Of the file, {how}.")),
+    );
+    notes
+}
+
+#[allow(clippy::cast_precision_loss, reason = "a share of some bytes")]
+fn share(part: u64, whole: u64) -> Option<f64> {
+    (whole > 0).then(|| part as f64 / whole as f64)
+}
+
+fn percent(share: Option<f64>) -> String {
+    share.map_or_else(|| "-".to_owned(), |share| format!("{:.1} %", share * 100.0))
+}

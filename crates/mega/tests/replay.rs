@@ -1,0 +1,170 @@
+//! `mega replay` of recordings that the tests make themselves: no root, and no live program.
+
+// A test's helpers fail it as the test itself does: by panicking.
+#![allow(clippy::expect_used, clippy::panic)]
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::time::Duration;
+
+use mega_core::{
+    HUGE_PAGE_SIZE, MemoryObservation, Observation, PageSize, ProcessId, ProcessObservation,
+    Region, RegionObservation,
+};
+use mega_record::{Header, Look, Writer};
+use serde_json::Value;
+
+const GIB: u64 = 1 << 30;
+const REGIONS: u64 = 64;
+
+/// Two minutes of a program of which one half is used and the other never. The first `huge` regions are huge already.
+fn recording(folder: &Path, huge: u64) -> PathBuf {
+    let path = folder.join("a.rec");
+    let header = Header {
+        kernel: "6.12".to_owned(),
+        tracker: "bpf".to_owned(),
+        subject: "a <b>".to_owned(),
+        interval_ms: 1000,
+        ..Header::default()
+    };
+    let region = |index| RegionObservation {
+        region: Region::containing(GIB + index * HUGE_PAGE_SIZE),
+        mapped: 512,
+        accessed: if index < REGIONS / 2 { 512 } else { 0 },
+        page_size: if index < huge {
+            PageSize::Huge
+        } else {
+            PageSize::Base
+        },
+        zero_filled: None,
+        swapped: 0,
+    };
+    let mut writer = Writer::new(File::create(&path).expect("a file"), &header).expect("written");
+    for second in 0..120 {
+        let look = Look {
+            at: Duration::from_secs(second),
+            missed: u32::from(second == 60),
+            observation: Observation {
+                interval: Duration::from_secs(second.min(1)),
+                processes: vec![ProcessObservation {
+                    process: ProcessId {
+                        pid: 7,
+                        start_time: 1,
+                    },
+                    regions: (0..REGIONS).map(region).collect(),
+                    accesses_known: second > 0,
+                    node: None,
+                    cgroup: None,
+                }],
+                memory: MemoryObservation {
+                    total: 16 * GIB,
+                    available: 8 * GIB,
+                    free: 8 * GIB,
+                    contiguity: 8 * GIB,
+                    nodes: Vec::new(),
+                },
+                ..Observation::default()
+            },
+            ..Look::default()
+        };
+        writer.write(&look).expect("written");
+    }
+    writer.finish().expect("written");
+    path
+}
+
+fn replay(file: &Path, options: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_mega"))
+        .arg("replay")
+        .arg(file)
+        .args(options)
+        .output()
+        .expect("mega runs")
+}
+
+fn json(file: &Path, options: &[&str]) -> Value {
+    let output = replay(file, &[options, &["--json"]].concat());
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    serde_json::from_slice(&output.stdout).expect("one JSON object")
+}
+
+#[test]
+fn policies_are_compared_on_one_recording() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = recording(folder.path(), 0);
+    let report = json(&file, &["--policy", "base,mega,ingens"]);
+    let promoted: Vec<u64> = report["policies"]
+        .as_array()
+        .expect("policies")
+        .iter()
+        .map(|policy| policy["actions"]["promoted"].as_u64().expect("a number"))
+        .collect();
+    assert_eq!(promoted, [0, REGIONS / 2, REGIONS]);
+    assert_eq!(report["open_loop"], true);
+    assert_eq!(report["recording"]["looks"], 120);
+    assert_eq!(report["recording"]["missed"], 1);
+    assert_eq!(report["recording"]["broken"], Value::Null);
+    let last = &report["policies"][2]["last"];
+    assert_eq!(last["huge"], last["resident"]);
+    let again = json(&file, &["--policy", "base,mega,ingens"]);
+    assert_eq!(again, report, "the same recording gives the same");
+}
+
+#[test]
+fn fragmented_memory_holds_promotions_back() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = recording(folder.path(), 0);
+    let options = ["--policy=ingens", "--memory=16GiB", "--fragmentation=1.0"];
+    let report = json(&file, &options);
+    let actions = &report["policies"][0]["actions"];
+    assert_eq!(actions["promoted"], 0);
+    assert!(actions["failures"]["promote"]["no_memory"].as_u64() > Some(0));
+}
+
+#[test]
+fn the_table_says_what_to_know_to_believe_it_and_the_picture_has_a_line_for_each() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = recording(folder.path(), 16);
+    let picture = folder.path().join("a.svg");
+    let picture_option = format!("--svg={}", picture.display());
+    let output = replay(&file, &["--policy=adaptive,base", &picture_option]);
+    let text = String::from_utf8(output.stdout).expect("UTF-8");
+    assert!(output.status.success(), "{text}");
+    for part in [
+        "as recorded",
+        "adaptive",
+        "base",
+        "open loop",
+        "Blind: 25.0 %",
+        "missed",
+    ] {
+        assert!(text.contains(part), "{part} is missing in {text}");
+    }
+    let picture = std::fs::read_to_string(picture).expect("a picture");
+    assert!(picture.starts_with("<svg") && picture.ends_with("</svg>\n"));
+    // Two plots of two policies and of the recording.
+    assert_eq!(picture.matches("<polyline").count(), 6);
+    assert!(picture.contains("a &lt;b&gt;, replayed"), "{picture}");
+}
+
+#[test]
+fn a_cut_recording_is_replayed_as_far_as_it_goes_and_another_file_is_refused() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = recording(folder.path(), 0);
+    let bytes = std::fs::read(&file).expect("the file");
+    std::fs::write(&file, &bytes[..bytes.len() / 2]).expect("written");
+    let report = json(&file, &["--policy=base"]);
+    let looks = report["recording"]["looks"].as_u64().expect("a number");
+    assert!((1..120).contains(&looks), "{looks}");
+    let broken = report["recording"]["broken"].as_str().expect("why");
+    assert!(broken.starts_with("it was cut off"), "{broken}");
+    std::fs::write(&file, "something else").expect("written");
+    let refused = replay(&file, &[]);
+    assert_eq!(refused.status.code(), Some(1));
+    let said = String::from_utf8_lossy(&refused.stderr);
+    assert!(said.contains("it is not a recording"), "{said}");
+    let unknown = replay(&file, &["--policy=adaptiv"]);
+    assert_eq!(unknown.status.code(), Some(2));
+}

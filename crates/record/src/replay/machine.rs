@@ -1,0 +1,314 @@
+//! The replayed machine: what was recorded, behind the trait that the live machine has.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use mega_core::{
+    Action, ActionKind, Cause, Gain, HUGE_PAGE_SIZE, Machine, MemoryObservation, Observation,
+    Outcome, PAGES_PER_REGION, PageSize, ProcessId, RegionRef,
+};
+use mega_sim::Costs;
+
+use super::process::Process;
+use super::terms::Terms;
+use crate::look::{Header, Look};
+
+/// The recording has no further look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the recording is over")]
+pub struct Over;
+
+/// How it was at an observation, as far as the observation does not say. All in bytes.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct AtObservation {
+    /// When the latest look was.
+    pub(super) at: Duration,
+    /// Resident in the recording.
+    pub(super) recorded: u64,
+    /// Of that in huge pages in the recording.
+    pub(super) recorded_huge: u64,
+    /// In huge pages of the recording that the policy demoted, and so sees no more.
+    pub(super) blind: u64,
+}
+
+/// A machine whose processes do what they did in a recording. Its clock is the recording's.
+///
+/// An observation has all looks since the one before it. Where there was none yet, it waits for the next.
+pub struct ReplayedMachine<L> {
+    looks: L,
+    /// A look that is not due yet.
+    ahead: Option<Look>,
+    terms: Terms,
+    split_gives_back: bool,
+    /// Whether the recording says what processes would gain.
+    measures: bool,
+    now: Duration,
+    /// When the latest look was.
+    latest: Duration,
+    cpu: Duration,
+    processes: BTreeMap<ProcessId, Process>,
+    /// What the latest look said of the machine as a whole.
+    memory: MemoryObservation,
+    idle_cpus: Option<f64>,
+    gains: BTreeMap<ProcessId, Gain>,
+    /// Looks since the last observation, and the time over which Accessed bits gathered in them.
+    looks_since: u32,
+    interval_since: Duration,
+    cpu_since: Duration,
+    at_observation: AtObservation,
+    promoted: BTreeSet<RegionRef>,
+    /// Looks that were missed when it was recorded, until now.
+    missed: u64,
+    /// Observations that have more than one look.
+    merged: u64,
+}
+
+impl<L: Iterator<Item = Look>> ReplayedMachine<L> {
+    /// A machine at the beginning of a recording.
+    #[must_use]
+    pub fn new(header: &Header, looks: L, terms: Terms) -> Self {
+        ReplayedMachine {
+            looks,
+            ahead: None,
+            terms,
+            split_gives_back: header.split_gives_back,
+            measures: header.touches && header.calibrated,
+            now: Duration::ZERO,
+            latest: Duration::ZERO,
+            cpu: Duration::ZERO,
+            processes: BTreeMap::new(),
+            memory: MemoryObservation::default(),
+            idle_cpus: None,
+            gains: BTreeMap::new(),
+            looks_since: 0,
+            interval_since: Duration::ZERO,
+            cpu_since: Duration::ZERO,
+            at_observation: AtObservation::default(),
+            promoted: BTreeSet::new(),
+            missed: 0,
+            merged: 0,
+        }
+    }
+
+    /// How it was at the latest observation.
+    pub(super) fn at_observation(&self) -> AtObservation {
+        self.at_observation
+    }
+
+    /// The regions that were promoted and not demoted since.
+    #[must_use]
+    pub fn promoted(&self) -> &BTreeSet<RegionRef> {
+        &self.promoted
+    }
+
+    /// Looks that were due and not made when it was recorded, until now.
+    #[must_use]
+    pub fn missed(&self) -> u64 {
+        self.missed
+    }
+
+    /// Observations that had more than one look to go by. Of what was accessed in those, each says the least that it can be.
+    #[must_use]
+    pub fn merged(&self) -> u64 {
+        self.merged
+    }
+
+    /// What is read of the recording: how far it was usable, once it is over.
+    #[must_use]
+    pub fn looks(&self) -> &L {
+        &self.looks
+    }
+
+    /// The next look, whenever it is due.
+    fn next_look(&mut self) -> Option<Look> {
+        self.ahead.take().or_else(|| self.looks.next())
+    }
+
+    /// Plays the recording up to this machine's time.
+    fn catch_up(&mut self) {
+        while let Some(look) = self.next_look() {
+            if look.at > self.now {
+                self.ahead = Some(look);
+                return;
+            }
+            self.play(look);
+        }
+    }
+
+    fn play(&mut self, look: Look) {
+        let seen = look.observation;
+        let adds = self.looks_since > 0;
+        let mut before = std::mem::take(&mut self.processes);
+        for recorded in seen.processes {
+            let id = recorded.process;
+            let process = match before.remove(&id) {
+                Some(mut process) => {
+                    process.go_on(recorded, adds);
+                    process
+                }
+                None => Process::new(recorded),
+            };
+            self.processes.insert(id, process);
+        }
+        self.latest = look.at;
+        self.memory = seen.memory;
+        self.idle_cpus = seen.idle_cpus;
+        for (process, rate) in look.news.touches {
+            if let Some(gain) = rate.gain {
+                self.gains.insert(process, gain);
+            }
+        }
+        self.gains
+            .retain(|process, _| self.processes.contains_key(process));
+        self.looks_since += 1;
+        self.interval_since += seen.interval;
+        self.cpu_since = look.cpu;
+        self.missed += u64::from(look.missed);
+    }
+
+    fn memory_now(&self) -> MemoryObservation {
+        let processes = self.processes.values();
+        let taken = processes.map(|process| (process.node(), process.taken()));
+        self.terms.memory(&self.memory, taken)
+    }
+
+    /// Lets the manager work for so many cycles of the table of costs.
+    fn spend(&mut self, cycles: u64) {
+        let time = self.terms.costs.time(cycles);
+        self.now += time;
+        self.cpu += time;
+    }
+
+    /// Performs an action, where so many bytes are contiguous.
+    fn perform(&mut self, action: &Action, contiguity: u64) -> Outcome {
+        let costs = self.terms.costs;
+        let region = action.target.region;
+        let Some(process) = self.processes.get_mut(&action.target.process) else {
+            return Outcome::Failed(Cause::Gone);
+        };
+        let Some(seen) = process.look(region) else {
+            return Outcome::Failed(Cause::Gone);
+        };
+        let (outcome, cycles) = match (action.kind, seen.page_size) {
+            (ActionKind::Promote, PageSize::Huge | PageSize::Giant)
+            | (ActionKind::Demote, PageSize::Base) => (Outcome::AlreadySo, 0),
+            (ActionKind::Promote, PageSize::Base) if contiguity < HUGE_PAGE_SIZE => {
+                (Outcome::Failed(Cause::NoMemory), 0)
+            }
+            (ActionKind::Promote, PageSize::Base) => {
+                process.promote(region);
+                self.promoted.insert(action.target);
+                let done = Outcome::Done {
+                    resident_before: seen.resident_bytes(),
+                    resident_after: HUGE_PAGE_SIZE,
+                };
+                (done, cycles_of_promotion(&costs, seen.mapped))
+            }
+            (ActionKind::Demote, PageSize::Huge) => {
+                self.promoted.remove(&action.target);
+                let done = Outcome::Done {
+                    resident_before: HUGE_PAGE_SIZE,
+                    resident_after: process.demote(region, self.split_gives_back),
+                };
+                let looked = u64::from(self.split_gives_back) * u64::from(PAGES_PER_REGION);
+                (done, costs.split + looked * costs.inspect_page)
+            }
+            // Giant pages stay as they were recorded.
+            (ActionKind::Demote, PageSize::Giant)
+            | (ActionKind::PromoteGiant | ActionKind::DemoteGiant | ActionKind::FreeZero, _) => {
+                (Outcome::Failed(Cause::NotEligible), 0)
+            }
+        };
+        self.spend(cycles);
+        outcome
+    }
+}
+
+/// As the simulated machine has it: what is mapped is copied, and the rest zeroed.
+fn cycles_of_promotion(costs: &Costs, mapped: u16) -> u64 {
+    let mapped = u64::from(mapped.min(PAGES_PER_REGION));
+    let unmapped = u64::from(PAGES_PER_REGION) - mapped;
+    costs.collapse + mapped * costs.copy_page + unmapped * costs.zero_page
+}
+
+impl<L: Iterator<Item = Look>> Machine for ReplayedMachine<L> {
+    type Error = Over;
+
+    fn now(&self) -> Duration {
+        self.now
+    }
+
+    fn cpu_time(&self) -> Duration {
+        self.cpu
+    }
+
+    fn observe(&mut self) -> Result<Observation, Over> {
+        self.catch_up();
+        if self.looks_since == 0 {
+            let next = self.next_look().ok_or(Over)?;
+            self.now = self.now.max(next.at);
+            self.play(next);
+        }
+        self.merged += u64::from(self.looks_since > 1);
+        self.looks_since = 0;
+        let sum = |of: fn(&Process) -> u64| self.processes.values().map(of).sum();
+        self.at_observation = AtObservation {
+            at: self.latest,
+            recorded: sum(Process::recorded_bytes),
+            recorded_huge: sum(Process::recorded_huge_bytes),
+            blind: sum(Process::blind_bytes),
+        };
+        let took = std::mem::take(&mut self.cpu_since);
+        self.now += took;
+        self.cpu += took;
+        let memory = self.memory_now();
+        Ok(Observation {
+            interval: std::mem::take(&mut self.interval_since),
+            processes: self.processes.values_mut().map(Process::observe).collect(),
+            memory,
+            idle_cpus: self.idle_cpus,
+            giant_pages: false,
+            free_zero: false,
+            counted: BTreeMap::new(),
+        })
+    }
+
+    fn count_zero_filled(&mut self, target: RegionRef) -> Option<u16> {
+        self.catch_up();
+        let process = self.processes.get(&target.process)?;
+        let mapped = process.look(target.region)?.mapped;
+        let count = process.zero_filled(target.region);
+        self.spend(u64::from(mapped) * self.terms.costs.inspect_page);
+        count
+    }
+
+    fn measures(&self) -> bool {
+        self.measures
+    }
+
+    fn gain(&mut self, process: ProcessId) -> Option<Gain> {
+        self.catch_up();
+        self.gains.get(&process).copied()
+    }
+
+    fn rest(&mut self, time: Duration) {
+        self.now += time;
+        self.catch_up();
+    }
+
+    fn act(&mut self, actions: &[Action]) -> Vec<Outcome> {
+        self.catch_up();
+        let mut contiguity = self.memory_now().contiguity;
+        let mut outcomes = Vec::with_capacity(actions.len());
+        for action in actions {
+            let outcome = self.perform(action, contiguity);
+            let took_block =
+                action.kind == ActionKind::Promote && matches!(outcome, Outcome::Done { .. });
+            if took_block {
+                contiguity = contiguity.saturating_sub(HUGE_PAGE_SIZE);
+            }
+            outcomes.push(outcome);
+        }
+        outcomes
+    }
+}
