@@ -24,6 +24,7 @@ pub mod statistics;
 pub mod subject;
 mod svg;
 mod terminate;
+pub mod trace_info;
 pub mod translations;
 pub mod warm_up;
 pub mod workload;

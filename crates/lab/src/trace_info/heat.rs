@@ -1,0 +1,179 @@
+//! How much of which addresses was used when.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use mega_core::{HUGE_PAGE_SIZE, ProcessObservation};
+use serde::Serialize;
+
+/// Cells from left to right, and from top to bottom at most.
+pub(super) const COLUMNS: usize = 64;
+const MOST_ROWS: usize = 32;
+
+/// One process's memory over time.
+#[derive(Debug, Serialize)]
+pub(super) struct HeatMap {
+    pub(super) pid: u32,
+    /// The time that a column stands for.
+    pub(super) column_seconds: f64,
+    /// By address. What was never mapped has none.
+    pub(super) rows: Vec<Row>,
+}
+
+/// Some regions.
+#[derive(Debug, Serialize)]
+pub(super) struct Row {
+    /// The first address, and the first after the last.
+    pub(super) start: u64,
+    pub(super) end: u64,
+    pub(super) cells: Vec<Cell>,
+}
+
+/// Some regions for some time: base pages, each counted at each look.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub(super) struct Cell {
+    pub(super) mapped: u64,
+    /// Of them in huge pages, which hide which of them were used.
+    pub(super) huge: u64,
+    /// Of them mapped at looks that knew what was accessed.
+    pub(super) known: u64,
+    pub(super) accessed: u64,
+}
+
+/// What a cell shows.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Shown {
+    /// Nothing was mapped.
+    Nothing,
+    /// What was accessed is not known.
+    Unknown,
+    /// So much of it was accessed, 0 to 1.
+    Used(f64),
+    /// Huge pages map most of it: which of their base pages were accessed cannot be seen. Whether any was.
+    Blind(bool),
+}
+
+impl Cell {
+    #[allow(clippy::cast_precision_loss, reason = "a shade")]
+    pub(super) fn shown(&self) -> Shown {
+        match self {
+            Cell { mapped: 0, .. } => Shown::Nothing,
+            Cell { known: 0, .. } => Shown::Unknown,
+            Cell { mapped, huge, .. } if huge * 2 > *mapped => Shown::Blind(self.accessed > 0),
+            Cell {
+                known, accessed, ..
+            } => Shown::Used(*accessed as f64 / *known as f64),
+        }
+    }
+}
+
+impl HeatMap {
+    /// An empty map of these regions from the beginning until then. `None` without regions.
+    pub(super) fn new(pid: u32, regions: &BTreeSet<u64>, until: Duration) -> Option<Self> {
+        let regions: Vec<u64> = regions.iter().copied().collect();
+        let each = regions.len().div_ceil(MOST_ROWS).max(1);
+        let row = |regions: &[u64]| {
+            let (first, last) = (regions.first()?, regions.last()?);
+            Some(Row {
+                start: first * HUGE_PAGE_SIZE,
+                end: (last + 1) * HUGE_PAGE_SIZE,
+                cells: vec![Cell::default(); COLUMNS],
+            })
+        };
+        let rows: Vec<Row> = regions.chunks(each).filter_map(row).collect();
+        // So that the last look falls into the last column.
+        let length = until + Duration::from_nanos(1);
+        #[allow(clippy::cast_precision_loss, reason = "a small number")]
+        let column_seconds = length.as_secs_f64() / COLUMNS as f64;
+        (!rows.is_empty()).then_some(HeatMap {
+            pid,
+            column_seconds,
+            rows,
+        })
+    }
+
+    /// Adds a look at the process.
+    pub(super) fn add(&mut self, at: Duration, seen: &ProcessObservation) {
+        #[allow(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "a column"
+        )]
+        let column = (at.as_secs_f64() / self.column_seconds) as usize;
+        let column = column.min(COLUMNS - 1);
+        let mut place = 0;
+        for region in &seen.regions {
+            let start = region.region.start();
+            // Both are in address order.
+            while self.rows.get(place).is_some_and(|row| row.end <= start) {
+                place += 1;
+            }
+            let row = self.rows.get_mut(place);
+            let Some(cell) = row.and_then(|row| row.cells.get_mut(column)) else {
+                return;
+            };
+            let mapped = u64::from(region.mapped);
+            cell.mapped += mapped;
+            cell.huge += if region.is_huge() { mapped } else { 0 };
+            if seen.accesses_known {
+                cell.known += mapped;
+                cell.accessed += u64::from(region.accessed);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mega_core::{PageSize, ProcessId, Region, RegionObservation};
+
+    fn seen(accesses_known: bool, regions: &[(u64, u16, PageSize)]) -> ProcessObservation {
+        let region = |&(index, accessed, page_size): &(u64, u16, PageSize)| RegionObservation {
+            region: Region::containing(index * HUGE_PAGE_SIZE),
+            mapped: 512,
+            accessed,
+            page_size,
+            zero_filled: None,
+            swapped: 0,
+        };
+        ProcessObservation {
+            process: ProcessId {
+                pid: 1,
+                start_time: 1,
+            },
+            regions: regions.iter().map(region).collect(),
+            accesses_known,
+            node: None,
+            cgroup: None,
+        }
+    }
+
+    #[test]
+    fn each_look_falls_into_its_column_and_each_region_into_its_row() {
+        let regions = (100..100 + 64).chain([9000]).collect();
+        let mut heat = HeatMap::new(1, &regions, Duration::from_secs(64)).expect("rows");
+        assert_eq!(heat.rows.len(), 22, "three regions in each");
+        let (base, huge) = (PageSize::Base, PageSize::Huge);
+        heat.add(Duration::ZERO, &seen(false, &[(100, 512, base)]));
+        heat.add(
+            Duration::from_secs(64),
+            &seen(
+                true,
+                &[
+                    (100, 512, base),
+                    (102, 0, base),
+                    (103, 512, huge),
+                    (9000, 0, base),
+                ],
+            ),
+        );
+        let shown = |row: usize, column: usize| heat.rows[row].cells[column].shown();
+        assert_eq!(shown(0, 0), Shown::Unknown);
+        assert_eq!(shown(0, 30), Shown::Nothing);
+        assert_eq!(shown(0, COLUMNS - 1), Shown::Used(0.5));
+        assert_eq!(shown(1, COLUMNS - 1), Shown::Blind(true));
+        assert_eq!(shown(21, COLUMNS - 1), Shown::Used(0.0));
+        assert!(HeatMap::new(1, &BTreeSet::new(), Duration::ZERO).is_none());
+    }
+}

@@ -1,0 +1,147 @@
+//! `mega lab trace-info`: what a recording has, and a heat map of it: addresses against time.
+
+mod heat;
+mod overview;
+mod picture;
+mod terminal;
+
+use std::fs::File;
+use std::io::BufReader;
+use std::path::{Path, PathBuf};
+
+use mega_core::ProcessId;
+use mega_record::{Header, Reader, Usable};
+use serde::Serialize;
+
+use crate::Error;
+use heat::HeatMap;
+use overview::{Overview, ProcessOverview};
+
+/// The version of what `--json` prints.
+const VERSION: u32 = 1;
+
+/// `mega lab trace-info`
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// The recording, which `mega record` wrote
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    /// The process whose memory is drawn [default: the one with the most resident]
+    #[arg(long)]
+    pid: Option<u32>,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+    /// Also draw the heat map as a picture
+    #[arg(long, value_name = "FILE")]
+    svg: Option<PathBuf>,
+}
+
+/// What `--json` prints.
+#[derive(Debug, Serialize)]
+struct Info {
+    version: u32,
+    header: Header,
+    looks: u64,
+    missed: u64,
+    seconds: f64,
+    usable_bytes: u64,
+    /// How much of it was usable, in words.
+    usable: String,
+    /// Who else used Accessed bits or changed page sizes, at any time.
+    others: Vec<String>,
+    processes: Vec<ProcessOverview>,
+    /// `None` where nothing of the process was mapped.
+    heat: Option<HeatMap>,
+}
+
+/// Reads the recording twice: for its measures, and to draw it.
+///
+/// # Errors
+/// Where it is no recording, or a file cannot be read or written.
+pub fn run(args: &Args) -> Result<String, Error> {
+    let (overview, header, usable) = overview(&args.file)?;
+    let process = chosen(&overview, args.pid)?;
+    let heat = match process {
+        Some(process) => heat_map(&args.file, &overview, process, &usable)?,
+        None => None,
+    };
+    let info = Info {
+        version: VERSION,
+        header,
+        looks: usable.looks,
+        missed: overview.missed,
+        seconds: usable.until.as_secs_f64(),
+        usable_bytes: usable.bytes,
+        usable: usable.to_string(),
+        others: overview.others.into_iter().collect(),
+        processes: overview
+            .processes
+            .into_values()
+            .map(|known| known.overview)
+            .collect(),
+        heat,
+    };
+    if let Some(file) = &args.svg {
+        std::fs::write(file, picture::draw(&info))
+            .map_err(|error| Error::io(format!("write {}", file.display()), error))?;
+    }
+    if args.json {
+        let json = serde_json::to_string_pretty(&info);
+        return json
+            .map(|text| text + "\n")
+            .map_err(|error| Error::Failed(format!("cannot write JSON: {error}")));
+    }
+    Ok(terminal::in_words(&info))
+}
+
+fn open(file: &Path) -> Result<Reader<BufReader<File>>, Error> {
+    let attempted = || format!("read {}", file.display());
+    let opened = File::open(file).map_err(|error| Error::io(attempted(), error))?;
+    Reader::new(BufReader::new(opened))
+        .map_err(|error| Error::Failed(format!("cannot {}: {error}", attempted())))
+}
+
+fn overview(file: &Path) -> Result<(Overview, Header, Usable), Error> {
+    let mut reader = open(file)?;
+    let mut overview = Overview::default();
+    for look in reader.by_ref() {
+        overview.add(&look);
+    }
+    Ok((overview, reader.header().clone(), reader.usable().clone()))
+}
+
+/// Whose memory is drawn. `None` where nobody is there.
+fn chosen(overview: &Overview, pid: Option<u32>) -> Result<Option<ProcessId>, Error> {
+    let Some(pid) = pid else {
+        return Ok(overview.largest());
+    };
+    let mut processes = overview.processes.keys().copied();
+    match processes.find(|process| process.pid == pid) {
+        Some(process) => Ok(Some(process)),
+        None => Err(Error::Failed(format!(
+            "the recording has no process {pid}; without --pid the list shows those that it has"
+        ))),
+    }
+}
+
+fn heat_map(
+    file: &Path,
+    overview: &Overview,
+    process: ProcessId,
+    usable: &Usable,
+) -> Result<Option<HeatMap>, Error> {
+    let Some(known) = overview.processes.get(&process) else {
+        return Ok(None);
+    };
+    let Some(mut heat) = HeatMap::new(process.pid, &known.regions, usable.until) else {
+        return Ok(None);
+    };
+    for look in open(file)? {
+        let seen = look.observation.processes.iter();
+        if let Some(seen) = seen.into_iter().find(|seen| seen.process == process) {
+            heat.add(look.at, seen);
+        }
+    }
+    Ok(Some(heat))
+}

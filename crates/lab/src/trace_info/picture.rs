@@ -1,0 +1,118 @@
+//! The heat map of a recording as SVG.
+
+use super::Info;
+use super::heat::{COLUMNS, HeatMap, Row, Shown};
+use crate::svg::{Anchor, FAINT, INK, Picture, Style, style};
+
+const WIDTH: f64 = 900.0;
+const LEFT: f64 = 120.0;
+const TOP: f64 = 64.0;
+const CELL: f64 = 12.0;
+/// What was not accessed, and what was: little, more, most and nearly all.
+const COLD: &str = "#e6ecf2";
+const SHADES: [&str; 4] = ["#fdd49e", "#fc8d59", "#e34a33", "#b30000"];
+const HUGE: &str = "#5b7fa6";
+const HUGE_IDLE: &str = "#b9c9da";
+const UNKNOWN: &str = "#d8d8d8";
+
+pub(super) fn draw(info: &Info) -> String {
+    let mut picture = Picture::new(WIDTH);
+    picture.text(16.0, 24.0, style(15, true, INK), &info.header.subject);
+    let Some(heat) = &info.heat else {
+        picture.text(16.0, 44.0, style(12, false, FAINT), "nothing was mapped");
+        return picture.finish(64.0);
+    };
+    let about = format!(
+        "memory of process {} over {:.0} s: addresses from top to bottom, time from left to right",
+        heat.pid, info.seconds
+    );
+    picture.text(16.0, 44.0, style(12, false, FAINT), &about);
+    let bottom = cells(&mut picture, heat);
+    let end = Style {
+        anchor: Anchor::End,
+        ..style(11, false, FAINT)
+    };
+    picture.text(LEFT, bottom + 14.0, style(11, false, FAINT), "0 s");
+    picture.text(
+        right(),
+        bottom + 14.0,
+        end,
+        &format!("{:.0} s", info.seconds),
+    );
+    legend(&mut picture, bottom + 34.0);
+    picture.finish(bottom + 56.0)
+}
+
+#[allow(clippy::cast_precision_loss, reason = "a small number")]
+fn right() -> f64 {
+    LEFT + COLUMNS as f64 * CELL
+}
+
+/// Returns where they end.
+fn cells(picture: &mut Picture, heat: &HeatMap) -> f64 {
+    let mut y = TOP;
+    for row in &heat.rows {
+        let label = format!("{:x}", row.start);
+        let end = Style {
+            anchor: Anchor::End,
+            ..style(10, false, FAINT)
+        };
+        picture.text(LEFT - 6.0, y + CELL - 2.0, end, &label);
+        runs(picture, row, y);
+        y += CELL;
+    }
+    y
+}
+
+/// Neighbours of one colour are one rectangle.
+fn runs(picture: &mut Picture, row: &Row, y: f64) {
+    let mut x = LEFT;
+    for alike in row
+        .cells
+        .chunk_by(|one, next| colour(one.shown()) == colour(next.shown()))
+    {
+        #[allow(clippy::cast_precision_loss, reason = "a small number")]
+        let width = alike.len() as f64 * CELL;
+        if let Some(colour) = alike.first().and_then(|cell| colour(cell.shown())) {
+            picture.rectangle(x, y, width, CELL, colour);
+        }
+        x += width;
+    }
+}
+
+fn colour(shown: Shown) -> Option<&'static str> {
+    match shown {
+        Shown::Nothing => None,
+        Shown::Unknown => Some(UNKNOWN),
+        Shown::Blind(true) => Some(HUGE),
+        Shown::Blind(false) => Some(HUGE_IDLE),
+        Shown::Used(share) if share <= 0.0 => Some(COLD),
+        #[allow(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "0 to 4"
+        )]
+        Shown::Used(share) => Some(SHADES[((share * 4.0) as usize).min(SHADES.len() - 1)]),
+    }
+}
+
+fn legend(picture: &mut Picture, y: f64) {
+    let entries = [
+        (COLD, "not accessed"),
+        (SHADES[0], "accessed"),
+        (SHADES[1], ""),
+        (SHADES[2], ""),
+        (SHADES[3], "all of it"),
+        (HUGE_IDLE, "huge, not accessed"),
+        (HUGE, "huge, accessed: which base pages is hidden"),
+        (UNKNOWN, "not known"),
+    ];
+    let mut x = LEFT;
+    for (colour, text) in entries {
+        picture.rectangle(x, y - 9.0, CELL, CELL, colour);
+        picture.text(x + 16.0, y, style(11, false, INK), text);
+        #[allow(clippy::cast_precision_loss, reason = "a short text")]
+        let width = text.len() as f64 * 6.0;
+        x += if text.is_empty() { 16.0 } else { width + 28.0 };
+    }
+}

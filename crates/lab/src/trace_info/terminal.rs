@@ -1,0 +1,95 @@
+//! A recording in a terminal.
+
+use std::fmt::Write;
+
+use mega_core::bytes;
+
+use super::heat::{COLUMNS, HeatMap, Shown};
+use super::{Info, ProcessOverview};
+use crate::columns::{Side, align};
+
+/// What is used little, and what is used whole.
+const SHADES: [char; 4] = ['░', '▒', '▓', '█'];
+
+pub(super) fn in_words(info: &Info) -> String {
+    let header = &info.header;
+    let mut text = format!(
+        "{}, on Linux {}, by mega {}, tracker {}, a look every {} ms\n",
+        header.subject, header.kernel, header.recorder, header.tracker, header.interval_ms
+    );
+    // Writing to a string does not fail.
+    let _ = writeln!(text, "{}; {} looks were missed", info.usable, info.missed);
+    for other in &info.others {
+        let _ = writeln!(text, "also: {other}");
+    }
+    let _ = writeln!(text, "\n{}", processes(&info.processes));
+    if let Some(heat) = &info.heat {
+        text += &map(heat, info.seconds);
+    }
+    text
+}
+
+fn processes(processes: &[ProcessOverview]) -> String {
+    let headings = [
+        "pid", "name", "from", "to", "peak", "mapped", "accessed", "huge", "touches",
+    ];
+    let mut rows = vec![headings.map(str::to_owned).to_vec()];
+    rows.extend(processes.iter().map(|process| {
+        let touches = process.touches_per_second;
+        vec![
+            process.pid.to_string(),
+            process.name.clone(),
+            format!("{:.0} s", process.first),
+            format!("{:.0} s", process.last),
+            bytes::format(process.peak),
+            bytes::format(process.mapped),
+            process
+                .accessed
+                .map_or_else(|| "-".to_owned(), bytes::format),
+            bytes::format(process.huge),
+            touches.map_or_else(
+                || "-".to_owned(),
+                |touches| format!("{:.1} M/s", touches / 1e6),
+            ),
+        ]
+    }));
+    let lines = align(&rows, &[Side::Right, Side::Left, Side::Right]);
+    lines.join("\n") + "\n"
+}
+
+/// Addresses from top to bottom, time from left to right.
+fn map(heat: &HeatMap, seconds: f64) -> String {
+    let mut text = format!(
+        "memory of process {}: ` ` not mapped, `.` not accessed, `{}` accessed, `h` huge and not accessed, `H` huge and accessed \
+         (which base pages is hidden), `?` not known\n",
+        heat.pid,
+        String::from_iter(SHADES)
+    );
+    for row in &heat.rows {
+        let cells: String = row
+            .cells
+            .iter()
+            .map(|cell| character(cell.shown()))
+            .collect();
+        let _ = writeln!(text, "{:>12x} |{cells}|", row.start);
+    }
+    let end = format!("{seconds:.0} s");
+    let _ = writeln!(text, "{:>12}  0 s{end:>width$}", "", width = COLUMNS - 3);
+    text
+}
+
+fn character(shown: Shown) -> char {
+    match shown {
+        Shown::Nothing => ' ',
+        Shown::Unknown => '?',
+        Shown::Blind(true) => 'H',
+        Shown::Blind(false) => 'h',
+        Shown::Used(share) if share <= 0.0 => '.',
+        #[allow(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "0 to 4"
+        )]
+        Shown::Used(share) => SHADES[((share * 4.0) as usize).min(SHADES.len() - 1)],
+    }
+}

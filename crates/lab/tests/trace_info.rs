@@ -1,0 +1,121 @@
+//! `mega lab trace-info` of a recording whose parts are known.
+
+#![allow(clippy::expect_used, clippy::unwrap_used)] // A test fails by panicking, in its helpers too.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::time::Duration;
+
+use mega_core::{
+    HUGE_PAGE_SIZE, Observation, PageSize, ProcessId, ProcessObservation, Region, RegionObservation,
+};
+use mega_record::{Header, Look, News, Writer};
+use serde_json::Value;
+
+const PROCESS: ProcessId = ProcessId {
+    pid: 7,
+    start_time: 1,
+};
+
+/// A minute of a process with three regions: used whole, never used, and huge.
+fn recording(folder: &Path) -> PathBuf {
+    let region = |index: u64, accessed, page_size| RegionObservation {
+        region: Region::containing(index * HUGE_PAGE_SIZE),
+        mapped: 512,
+        accessed,
+        page_size,
+        zero_filled: None,
+        swapped: 0,
+    };
+    let mut writer = Writer::new(Vec::new(), &Header::default()).unwrap();
+    for second in 0..61 {
+        let first = second == 0;
+        let look = Look {
+            at: Duration::from_secs(second),
+            missed: u32::from(second == 9),
+            observation: Observation {
+                processes: vec![ProcessObservation {
+                    process: PROCESS,
+                    regions: vec![
+                        region(0x10, 512, PageSize::Base),
+                        region(0x20, 0, PageSize::Base),
+                        region(0x30, 512, PageSize::Huge),
+                    ],
+                    accesses_known: !first,
+                    node: None,
+                    cgroup: None,
+                }],
+                ..Observation::default()
+            },
+            news: News {
+                names: first
+                    .then(|| (PROCESS, "prog".to_owned()))
+                    .into_iter()
+                    .collect(),
+                others: first.then(|| vec!["DAMON runs".to_owned()]),
+                ..News::default()
+            },
+            ..Look::default()
+        };
+        writer.write(&look).unwrap();
+    }
+    let path = folder.join("a.rec");
+    std::fs::write(&path, writer.finish().unwrap().0).unwrap();
+    path
+}
+
+fn trace_info(file: &Path, options: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_mega-lab"))
+        .arg("trace-info")
+        .arg(file)
+        .args(options)
+        .output()
+        .expect("mega-lab runs")
+}
+
+#[test]
+fn what_was_used_what_was_not_and_what_is_hidden_are_told_apart() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = recording(folder.path());
+    let text = String::from_utf8(trace_info(&file, &[]).stdout).unwrap();
+    let row = |address: &str| {
+        let row = text
+            .lines()
+            .find(|line| line.trim_start().starts_with(address));
+        let row = row.unwrap_or_else(|| panic!("{address} is missing in {text}"));
+        let (_, cells) = row.split_once('|').unwrap();
+        cells.trim_end_matches('|').to_owned()
+    };
+    let used = |cells: String| cells.chars().collect::<std::collections::BTreeSet<char>>();
+    // The first look knows nothing of accesses. Of 64 columns, three have no look.
+    assert_eq!(used(row("2000000 ")), [' ', '?', '█'].into());
+    assert_eq!(used(row("4000000 ")), [' ', '?', '.'].into());
+    assert_eq!(used(row("6000000 ")), [' ', '?', 'H'].into());
+    for part in [
+        "all of it is usable: 61 looks",
+        "1 looks were missed",
+        "also: DAMON runs",
+        "prog",
+    ] {
+        assert!(text.contains(part), "{part} is missing in {text}");
+    }
+}
+
+#[test]
+fn json_and_picture_have_the_same() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = recording(folder.path());
+    let picture = folder.path().join("a.svg");
+    let option = format!("--svg={}", picture.display());
+    let output = trace_info(&file, &["--json", "--pid=7", &option]);
+    let info: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(info["processes"][0]["mapped"], 3 * HUGE_PAGE_SIZE);
+    assert_eq!(info["processes"][0]["accessed"], 2 * HUGE_PAGE_SIZE);
+    assert_eq!(info["processes"][0]["huge"], HUGE_PAGE_SIZE);
+    assert_eq!(info["heat"]["rows"].as_array().unwrap().len(), 3);
+    let picture = std::fs::read_to_string(picture).unwrap();
+    assert!(picture.starts_with("<svg") && picture.ends_with("</svg>\n"));
+    let other = trace_info(&file, &["--pid=8"]);
+    assert_eq!(other.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&other.stderr).contains("has no process 8"));
+}
