@@ -224,10 +224,19 @@ static struct hz_page *detach(struct hz_entry *entry)
 	return page;
 }
 
-/* Whether somebody beside us has a reference. Certain only while it is unmapped (pool.c). */
+/*
+ * Whether somebody beside us and what maps it has a reference. That nobody has is certain only
+ * while it is unmapped by who asks (pool.c), and under the lock: then nobody maps it anew, so the
+ * second count is no higher than when the first was read.
+ */
 bool hz_entry_held(const struct hz_entry *entry)
 {
-	return folio_ref_count(hz_page_folio(entry->page)) > 1;
+	struct folio *folio = hz_page_folio(entry->page);
+	int references = folio_ref_count(folio);
+
+	/* Pairs with the order in which who unmaps it lowers both. */
+	smp_rmb();
+	return references - folio_mapcount(folio) > 1;
 }
 
 /* Reads and clears the Accessed bits of all that maps the page. */
@@ -287,8 +296,8 @@ static void lose(struct hz_entry *entry)
 {
 	struct hz_page *page;
 
-	pr_err("page %lu of inode %lu on device %u:%u is lost to a memory error: who touches it gets SIGBUS\n",
-	       entry->index, entry->inode->i_ino,
+	pr_err("page %lu of inode %llu on device %u:%u is lost to a memory error: who touches it gets SIGBUS\n",
+	       entry->index, (u64)entry->inode->i_ino,
 	       MAJOR(entry->mount->device), MINOR(entry->mount->device));
 	unmap(entry);
 	page = detach(entry);
@@ -349,8 +358,8 @@ static int copy(void *to, struct hz_entry *from)
 
 static void note_corrupt(struct hz_entry *entry)
 {
-	pr_err("compressed page %lu of inode %lu on device %u:%u is damaged: who touches it gets SIGBUS\n",
-	       entry->index, entry->inode->i_ino,
+	pr_err("compressed page %lu of inode %llu on device %u:%u is damaged: who touches it gets SIGBUS\n",
+	       entry->index, (u64)entry->inode->i_ino,
 	       MAJOR(entry->mount->device), MINOR(entry->mount->device));
 	hz_blob_free(entry->mount, &entry->blob);
 	set_state(entry, HZ_CORRUPT);

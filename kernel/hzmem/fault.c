@@ -2,24 +2,30 @@
 /*
  * Faults. Each inserts a 2 MiB entry itself and says VM_FAULT_NOPAGE.
  *
- * There is ->fault() but no ->huge_fault(), which 6.12 does not call where the THP mode or
- * a prctl() forbids huge pages. How a fault gets here (mm/memory.c):
+ * There is ->fault() but no ->huge_fault(), which 6.12 and 7.3 do not call where the THP mode
+ * or a prctl() forbids huge pages. How a fault gets here (mm/memory.c of both):
  *
  * - Nothing mapped, read: do_read_fault(). Nothing mapped, write: do_shared_fault(), or
  *   do_cow_fault(), which hands VM_FAULT_NOPAGE on and frees the page that it had ready.
  * - Mapped read-only, write: wp_huge_pmd() finds no huge_fault() and splits the entry,
- *   which for a VMA with VM_MIXEDMAP and a file (vma_is_special_huge()) only clears it;
- *   then as above.
+ *   which for a file's only clears it; then as above.
  * - All are called with the mmap lock held for reading, never with the VMA's lock alone:
  *   vmf_can_call_fault() sees to it where there is no map_pages().
  *
- * Entries are devmap entries (PFN_DEV | PFN_MAP): get_user_pages() takes references on the
- * page, nothing counts maps of it, and zapping, splitting and forking leave it alone.
+ * How a page is mapped (compat.h): on 6.12 by devmap entries (PFN_DEV | PFN_MAP), in a VMA
+ * with VM_MIXEDMAP: get_user_pages() takes references on the page, nothing counts maps of it,
+ * and zapping, splitting and forking leave it alone. 7.3 has no such entries. There each has
+ * a reference on the folio, counted in its mapcount and the process's RSS; zapping lets go of
+ * all three, the reference once the TLBs are flushed; and so does splitting, but in a VMA with
+ * VM_MIXEDMAP it would forget them (vma_is_special_huge()), so ours do not have that. What
+ * VM_MIXEDMAP kept away from them VM_DONTEXPAND does too, as both are VM_SPECIAL; or the page
+ * itself does, being ZONE_DEVICE's (folio_can_map_prot_numa()). Forking leaves both alone
+ * (copy_huge_pmd()).
  *
- * vmf_insert_pfn_pmd() leaves an entry that is there alone, but makes it writable, and
- * warns if that one is of another page. It cannot be: what a VMA maps at an index is
- * decided and inserted under the file's fault mutex for the index; and when a private
- * copy replaces what was mapped, the index is unmapped under that mutex.
+ * Inserting leaves an entry that is there alone, but makes it writable, and warns if that
+ * one is of another page. It cannot be: what a VMA maps at an index is decided and
+ * inserted under the file's fault mutex for the index; and when a private copy replaces what
+ * was mapped, the index is unmapped under that mutex.
  *
  * Truncation and punching hold the invalidate lock exclusively, faults hold it shared and
  * look at the size under it: a page that was cut off does not come back.
@@ -29,8 +35,8 @@
 
 #include <linux/mm.h>
 #include <linux/pagemap.h>
-#include <linux/pfn_t.h>
 #include <linux/pgtable.h>
+#include "compat/compat.h"
 #include "fault.h"
 #include "inode.h"
 #include "limits.h"
@@ -39,6 +45,10 @@
 #include "reclaim.h"
 #include "rmap.h"
 #include "trace.h"
+
+#ifndef MEGA_VM_DEVICE_PAGES
+#error "this kernel has no way to map a device's huge pages that hzmem knows"
+#endif
 
 /* One fault. */
 struct fault {
@@ -60,8 +70,6 @@ struct fault {
  */
 static int insert(struct fault *fault, struct hz_entry *entry, bool write)
 {
-	pfn_t frame = __pfn_to_pfn_t(hz_page_frame(entry->page),
-				     PFN_DEV | PFN_MAP);
 	pmd_t pmd = pmdp_get_lockless(fault->vmf->pmd);
 	vm_fault_t result;
 
@@ -72,7 +80,7 @@ static int insert(struct fault *fault, struct hz_entry *entry, bool write)
 	}
 	/* Also where it is read-only: mprotect() can make it writable without a fault. */
 	hz_entry_changes(entry);
-	result = vmf_insert_pfn_pmd(fault->vmf, frame, write);
+	result = mega_insert_huge(fault->vmf, hz_page_folio(entry->page), write);
 	return result == VM_FAULT_NOPAGE ? 0 : vm_fault_to_errno(result, 0);
 }
 
@@ -305,7 +313,11 @@ static vm_fault_t hz_fault(struct vm_fault *vmf)
 		.inode = file_inode(vma->vm_file),
 		.overlay = vma->vm_private_data,
 		.index = vmf->pgoff >> (HZ_SHIFT - PAGE_SHIFT),
-		.write = vmf->flags & FAULT_FLAG_WRITE,
+		/*
+		 * Who is to hold a private page for long must get it writable even to read
+		 * it, so that no write replaces it meanwhile (gup_must_unshare()).
+		 */
+		.write = vmf->flags & (FAULT_FLAG_WRITE | FAULT_FLAG_UNSHARE),
 		.how = HZ_FAULTS_RESIDENT,
 	};
 	int error;

@@ -8,6 +8,7 @@
 #include <linux/pagemap.h>
 #include <linux/sched/signal.h>
 #include <linux/uio.h>
+#include "compat/compat.h"
 #include "fault.h"
 #include "inode.h"
 #include "overlay.h"
@@ -67,11 +68,10 @@ static int hz_mmap(struct file *file, struct vm_area_struct *vma)
 	}
 	file_accessed(file);
 	/*
-	 * VM_MIXEDMAP: entries without rmap, also in private mappings; no merging of
-	 * VMAs, no KSM, khugepaged or NUMA balancing. VM_DONTEXPAND: mremap() does not
-	 * grow it.
+	 * VM_DONTEXPAND, or VM_MIXEDMAP where pages are mapped so (fault.c): no merging of
+	 * VMAs, no KSM, khugepaged or NUMA balancing; and mremap() does not grow it.
 	 */
-	vm_flags_set(vma, VM_MIXEDMAP | VM_HUGEPAGE | VM_DONTEXPAND);
+	vm_flags_set(vma, MEGA_VM_DEVICE_PAGES | VM_HUGEPAGE | VM_DONTEXPAND);
 	vma->vm_ops = &hz_vma_operations;
 	return 0;
 }

@@ -16,7 +16,7 @@
 #include <linux/memory_hotplug.h>
 #include <linux/slab.h>
 #include <linux/string.h>
-#include <asm/e820/api.h>
+#include "firmware.h"
 #include "hotplug.h"
 #include "pool.h"
 
@@ -33,35 +33,6 @@ static bool is_reserved(u64 start, u64 size)
 {
 	return region_intersects(start, size, IORESOURCE_MEM,
 				 IORES_DESC_RESERVED) == REGION_INTERSECTS;
-}
-
-/*
- * The firmware's own map, which memmap= does not change. What else is reserved is the
- * firmware's: its tables, a device's window, or a hole that must not be touched. Asked for
- * each huge page at both its ends.
- */
-static bool is_memory(u64 start, u64 size)
-{
-	static const enum e820_type others[] = {
-		E820_TYPE_RESERVED, E820_TYPE_ACPI, E820_TYPE_NVS,
-		E820_TYPE_UNUSABLE, E820_TYPE_PMEM, E820_TYPE_PRAM,
-		E820_TYPE_SOFT_RESERVED,
-	};
-	u64 end = start + size;
-	unsigned int index;
-	u64 at;
-
-	for (index = 0; index < ARRAY_SIZE(others); index++)
-		if (e820__mapped_raw_any(start, end, others[index]))
-			return false;
-	for (at = start; at < end; at += HZ_SIZE) {
-		if (!e820__mapped_raw_any(at, at + PAGE_SIZE, E820_TYPE_RAM) ||
-		    !e820__mapped_raw_any(at + HZ_SIZE - PAGE_SIZE, at + HZ_SIZE,
-					  E820_TYPE_RAM))
-			return false;
-		cond_resched();
-	}
-	return true;
 }
 
 static int add_boot_range(u64 start, u64 size)
@@ -85,11 +56,16 @@ static int add_boot_range(u64 start, u64 size)
 		       size, start, size >> 20, start);
 		return -ENXIO;
 	}
-	if (!is_memory(start, size)) {
+	/* What else is reserved: the firmware's tables, a device's window, a hole. */
+	error = hz_firmware_memory(start, size);
+	if (error == -ENXIO)
 		pr_err("memory=: %#llx@%#llx is reserved by the firmware, not by memmap=: see /sys/firmware/memmap\n",
 		       size, start);
-		return -ENXIO;
-	}
+	else if (error)
+		pr_err("memory=: %#llx@%#llx may be no memory: cannot read /sys/firmware/memmap (error %d); mount sysfs before loading hzmem\n",
+		       size, start, error);
+	if (error)
+		return error;
 	if (node != NUMA_NO_NODE && phys_to_target_node(start + size - 1) != node) {
 		pr_err("memory=: %#llx@%#llx is on more than one node: name the parts one by one\n",
 		       size, start);
@@ -185,7 +161,8 @@ static bool find_piece(unsigned long kind, u64 start, u64 end,
 }
 
 /*
- * Whether Linux can cut the range out of the piece that it is in. In 6.12 it cannot cut
+ * Whether Linux can cut the range out of the piece that it is in. 7.3 always can, but no
+ * header says so (reparent_children_after_split()). 6.12 cannot cut
  * out of the middle of one when what has an entry of its own in it, the kernel's image or
  * the memory of a crash kernel, lies above the cut: release_mem_region_adjustable() warns,
  * and the range stays marked as the kernel's for ever, after it has been removed.

@@ -23,17 +23,6 @@
 #ifndef HZMEM_H
 #define HZMEM_H
 
-#include <linux/version.h>
-
-/*
- * Which paths a fault takes, what fork copies, and when page tables are freed
- * was read in 6.12 (fault.c, overlay.c, rmap.c) and has to be read again for
- * another series.
- */
-#if LINUX_VERSION_MAJOR != 6 || LINUX_VERSION_PATCHLEVEL != 12
-#error "hzmem.ko is for Linux 6.12"
-#endif
-
 #include <linux/atomic.h>
 #include <linux/fs.h>
 #include <linux/kobject.h>

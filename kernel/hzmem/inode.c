@@ -5,6 +5,7 @@
 #include <linux/pagemap.h>
 #include <linux/slab.h>
 #include <linux/string.h>
+#include "compat/compat.h"
 #include "inode.h"
 #include "overlay.h"
 #include "rmap.h"
@@ -88,8 +89,7 @@ static void add_to_folder(struct inode *folder, struct dentry *dentry,
 			  struct inode *inode)
 {
 	inode_set_mtime_to_ts(folder, inode_set_ctime_current(folder));
-	d_instantiate(dentry, inode);
-	dget(dentry);	/* what keeps the file: unlink() and unmounting put it */
+	mega_keep(dentry, inode);
 }
 
 static int make_node(struct mnt_idmap *idmap, struct inode *folder,
@@ -104,18 +104,18 @@ static int make_node(struct mnt_idmap *idmap, struct inode *folder,
 	return 0;
 }
 
-static int make_folder(struct mnt_idmap *idmap, struct inode *folder,
-		       struct dentry *dentry, umode_t mode)
+static mega_mkdir_t make_folder(struct mnt_idmap *idmap, struct inode *folder,
+				struct dentry *dentry, umode_t mode)
 {
 	int error = make_node(idmap, folder, dentry, mode | S_IFDIR, 0);
 
 	if (!error)
 		inc_nlink(folder);
-	return error;
+	return mega_mkdir_result(error);
 }
 
 static int create(struct mnt_idmap *idmap, struct inode *folder,
-		  struct dentry *dentry, umode_t mode, bool exclusive)
+		  struct dentry *dentry, MEGA_CREATE_MODE)
 {
 	return make_node(idmap, folder, dentry, mode | S_IFREG, 0);
 }
@@ -166,7 +166,7 @@ static const struct inode_operations folder_operations = {
 
 /* ---- Their memory ---------------------------------------------------------------- */
 
-static struct inode *alloc_inode(struct super_block *sb)
+static struct inode *new_memory(struct super_block *sb)
 {
 	struct hz_inode *inode = alloc_inode_sb(sb, cache, GFP_KERNEL);
 	int index;
@@ -182,7 +182,7 @@ static struct inode *alloc_inode(struct super_block *sb)
 }
 
 /* After a grace period: a path walk may have been reading the link. */
-static void free_inode(struct inode *inode)
+static void free_memory(struct inode *inode)
 {
 	if (S_ISLNK(inode->i_mode))
 		kfree(inode->i_link);
@@ -197,8 +197,8 @@ static void evict_inode(struct inode *inode)
 }
 
 const struct super_operations hz_super_operations = {
-	.alloc_inode = alloc_inode,
-	.free_inode = free_inode,
+	.alloc_inode = new_memory,
+	.free_inode = free_memory,
 	.evict_inode = evict_inode,
 	.statfs = hz_statfs,
 	.show_options = hz_show_options,
@@ -220,7 +220,7 @@ int hz_inode_init(void)
 
 void hz_inode_exit(void)
 {
-	/* free_inode() runs after a grace period. */
+	/* free_memory() runs after a grace period. */
 	rcu_barrier();
 	kmem_cache_destroy(cache);
 }

@@ -6,6 +6,7 @@
 #include <linux/module.h>
 #include <linux/seq_file.h>
 #include <linux/slab.h>
+#include "compat/compat.h"
 #include "daemon.h"
 #include "inode.h"
 #include "limits.h"
@@ -233,7 +234,7 @@ static void kill_super(struct super_block *sb)
 		/* Its name is the device's number, which is free after the next step. */
 		hz_stats_remove_mount(mount);
 	}
-	kill_litter_super(sb);
+	mega_kill_kept(sb);
 	if (mount)
 		hz_mount_put(mount);
 }

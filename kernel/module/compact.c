@@ -17,7 +17,7 @@
 #include <linux/mutex.h>
 #include <linux/sched/signal.h>
 #include "compact_counts.h"
-#include "compat.h"
+#include "compat/compat.h"
 #include "drain.h"
 #include "frames.h"
 #include "hotplug.h"

@@ -17,7 +17,7 @@
 #include <linux/tracepoint.h>
 #include <linux/workqueue.h>
 #include "compact_counts.h"
-#include "compat.h"
+#include "compat/compat.h"
 
 /* After a compaction, for the next one: a run of them hooks once. */
 #define STAY_HOOKED (2 * HZ)

@@ -9,7 +9,7 @@
 #include <linux/cpumask.h>
 #include <linux/percpu.h>
 #include <linux/workqueue.h>
-#include "compat.h"
+#include "compat/compat.h"
 #include "drain.h"
 
 static DEFINE_PER_CPU(struct work_struct, drain_work);

@@ -13,7 +13,7 @@
 #include <linux/mm.h>
 #include <linux/page-flags.h>
 #include <linux/pageblock-flags.h>
-#include "compat.h"
+#include "compat/compat.h"
 #include "frames.h"
 #include "mega.h"
 

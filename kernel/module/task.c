@@ -12,7 +12,7 @@
 #include <linux/sched/signal.h>
 #include <linux/sched/task.h>
 #include <linux/string.h>
-#include "compat.h"
+#include "compat/compat.h"
 #include "task.h"
 
 /*

@@ -46,7 +46,7 @@
 #include <linux/page_idle.h>
 #include <linux/pgtable.h>
 #include <linux/rcupdate.h>
-#include "compat.h"
+#include "compat/compat.h"
 #include "walk.h"
 
 /* Entries 0 to 511 of a region that one VMA covers. */

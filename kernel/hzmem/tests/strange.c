@@ -328,6 +328,54 @@ static void userfaults(void)
 	tap_ok(all_right(), "every byte is there");
 }
 
+/* ---- What the kernel counts -------------------------------------------- */
+
+/* Pages of 4 KiB that are counted as this process's own. */
+static long resident(void)
+{
+	FILE *statm = fopen("/proc/self/statm", "re");
+	long all, resident = -1;
+
+	if (!statm || fscanf(statm, "%ld %ld", &all, &resident) != 2)
+		tap_bail("read /proc/self/statm");
+	fclose(statm);
+	return resident;
+}
+
+/* Whether a kernel counts our pages or not, none stays counted: not where an entry was split to be written, nor unmapped. */
+static void counted(void)
+{
+	int new = file_new(&mount_);
+	long before = resident();
+	unsigned int refused = 0;
+	long most = 0;
+
+	if (ftruncate(new, PAGES * HUGE))
+		tap_bail("ftruncate");
+	for (int flags = MAP_SHARED; flags <= MAP_PRIVATE; flags++) {
+		for (unsigned int round = 0; round < 8; round++) {
+			char *memory = map_pages(new, PAGES, PROT_READ, flags, 0);
+			long now;
+
+			for (unsigned int page = 0; page < PAGES; page++)
+				refused += read_faults(memory + page * HUGE);
+			if (mprotect(memory, PAGES * HUGE, PROT_READ | PROT_WRITE))
+				tap_bail("mprotect");
+			for (unsigned int page = 0; page < PAGES; page++)
+				refused += write_faults(memory + page * HUGE);
+			now = resident();
+			if (now > most)
+				most = now;
+			unmap_pages(memory, PAGES);
+		}
+	}
+	tap_equal(refused, 0, "pages are read, and then written");
+	tap_note("of %ld pages of 4 KiB that were mapped at once %ld were counted", (long)(PAGES * HUGE / PAGE), most - before);
+	/* What the C library took meanwhile, and what each CPU counts for itself. */
+	tap_ok(resident() - before < (long)(HUGE / PAGE), "none of them is counted any more");
+	close(new);
+}
+
 int main(void)
 {
 	long before = node_count(-1, "free");
@@ -349,6 +397,7 @@ int main(void)
 		traced();
 		sent();
 		userfaults();
+		counted();
 		unmap_pages(shared, PAGES);
 		unmap_pages(private, PAGES);
 		close(file);

@@ -21,7 +21,7 @@ module_sources() { (cd "$1" && find . -type f -not -path './tests/*' | LC_ALL=C 
 make_module() {
 	local folder=${*: -1} log
 	log=$folder/build.log
-	cp -r "$2/." "$folder"
+	cp -rL "$2/." "$folder"
 	make -C "$1" M="$folder" "${@:3:$#-3}" modules >"$log" 2>&1 || {
 		cat "$log" >&2
 		die "could not build $2 against $1"

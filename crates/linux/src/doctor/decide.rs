@@ -3,11 +3,15 @@
 use std::io;
 
 use super::probe::{CAP_SYS_NICE, CAP_SYS_PTRACE, Capability, Probes};
+use super::tested::untested;
 use super::{Feature, State, TrackerChoice};
 use crate::error::other_module;
 use crate::kernel::Refused;
 use crate::observe::tracker_choice::Choice;
 use crate::{Error, TrackerKind};
+
+/// The series of Linux on which hzmem's own tests were seen to pass (`kernel/vm/hzmem-tests`).
+const HZMEM_TESTED: [&str; 2] = ["6.12", "7.3"];
 
 /// Every feature, in the order in which they matter.
 pub(super) fn features(probes: &Probes, choice: &Choice) -> Vec<Feature> {
@@ -426,13 +430,17 @@ fn giant_pages(probes: &Probes) -> Feature {
 }
 
 fn hzmem(probes: &Probes) -> Feature {
-    let (state, seen) = match &probes.hzmem {
+    let (state, mut seen) = match &probes.hzmem {
         Ok(bytes) => (
             State::Available,
             format!("it is loaded, with {} MiB of memory", bytes >> 20),
         ),
         Err(error) => (State::Missing, error.to_string()),
     };
+    if let Some(untested) = untested(&probes.release, &HZMEM_TESTED) {
+        seen.push_str("; ");
+        seen.push_str(&untested);
+    }
     Feature {
         name: "hzmem",
         state,

@@ -10,6 +10,7 @@ mod faults;
 mod left_behind;
 mod module;
 mod probe;
+mod tested;
 
 use std::sync::Arc;
 

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What differs between the kernels that the module is built for, by what their
+ * What differs between the kernels that the modules are built for, by what their
  * headers have (probes.c) and never by their version: a distribution's kernel of a
  * version need not be Linux's.
  */
 #ifndef MEGA_COMPAT_H
 #define MEGA_COMPAT_H
 
+#include <linux/dcache.h>
 #include <linux/errno.h>
+#include <linux/fs.h>
 #include <linux/gfp.h>
 #include <linux/mm.h>
 #include <linux/mmzone.h>
@@ -235,5 +237,72 @@ mega_user_ns_of(struct task_struct *task, struct mm_struct *mm)
 #define MEGA_MIGRATE_REST enum migrate_mode mode, int reason
 #endif
 #endif
+
+/* ---- A device's huge pages in page tables ------------------------------- */
+
+/*
+ * Where an entry can say that its page is a device's, nobody counts how often the page is
+ * mapped; the VMA needs VM_MIXEDMAP for that. Elsewhere the page is mapped as a file's
+ * folio: each entry has a reference, and counts in the folio's mapcount and the
+ * process's RSS. There VM_MIXEDMAP would lose all three when an entry is split.
+ */
+#if defined(HAVE_INSERT_DEVMAP_PMD)
+#include <linux/huge_mm.h>
+#include <linux/pfn_t.h>
+#define MEGA_VM_DEVICE_PAGES VM_MIXEDMAP
+static inline vm_fault_t mega_insert_huge(struct vm_fault *fault,
+					  struct folio *folio, bool write)
+{
+	return vmf_insert_pfn_pmd(fault, __pfn_to_pfn_t(folio_pfn(folio),
+							PFN_DEV | PFN_MAP),
+				  write);
+}
+#elif defined(HAVE_INSERT_FOLIO_PMD)
+#include <linux/huge_mm.h>
+#define MEGA_VM_DEVICE_PAGES 0
+static inline vm_fault_t mega_insert_huge(struct vm_fault *fault,
+					  struct folio *folio, bool write)
+{
+	return vmf_insert_folio_pmd(fault, folio, write);
+}
+#endif
+
+/* ---- File systems in memory -------------------------------------------- */
+
+/* The last of what ->create() is given. */
+#ifdef HAVE_CREATE_EXCLUSIVE
+#define MEGA_CREATE_MODE umode_t mode, bool exclusive
+#else
+#define MEGA_CREATE_MODE umode_t mode
+#endif
+
+/* What ->mkdir() returns. */
+#ifdef HAVE_MKDIR_DENTRY
+#define mega_mkdir_t struct dentry *
+#define mega_mkdir_result(error) ERR_PTR(error)
+#else
+#define mega_mkdir_t int
+#define mega_mkdir_result(error) (error)
+#endif
+
+/* Gives a dentry its inode and keeps both: unlink() and unmounting let them go. */
+static inline void mega_keep(struct dentry *dentry, struct inode *inode)
+{
+#ifdef HAVE_D_MAKE_PERSISTENT
+	d_make_persistent(dentry, inode);
+#else
+	d_instantiate(dentry, inode);
+	dget(dentry);
+#endif
+}
+
+static inline void mega_kill_kept(struct super_block *sb)
+{
+#ifdef HAVE_D_MAKE_PERSISTENT
+	kill_anon_super(sb);
+#else
+	kill_litter_super(sb);
+#endif
+}
 
 #endif /* MEGA_COMPAT_H */

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What is asked of a kernel's headers before the module is built: Kbuild compiles
+ * What is asked of a kernel's headers before a module is built: ask.mk compiles
  * this once for each question, with ASK_NAME defined. Where that works the module
  * is built with HAVE_NAME. compat.h says what the answers are for.
  */
@@ -186,5 +186,54 @@ void probe(void (*hook)(void *data, unsigned long succeeded,
 			enum migrate_reason reason))
 {
 	check_trace_callback_type_mm_migrate_pages(hook);
+}
+#endif
+
+/* A huge page of a device is mapped by its frame, without being counted. */
+#ifdef ASK_INSERT_DEVMAP_PMD
+#include <linux/huge_mm.h>
+#include <linux/pfn_t.h>
+vm_fault_t probe(struct vm_fault *fault, unsigned long frame, bool write);
+vm_fault_t probe(struct vm_fault *fault, unsigned long frame, bool write)
+{
+	return vmf_insert_pfn_pmd(fault,
+				  __pfn_to_pfn_t(frame, PFN_DEV | PFN_MAP),
+				  write);
+}
+#endif
+
+/* It is mapped as any other folio of a file. */
+#ifdef ASK_INSERT_FOLIO_PMD
+#include <linux/huge_mm.h>
+vm_fault_t probe(struct vm_fault *fault, struct folio *folio, bool write);
+vm_fault_t probe(struct vm_fault *fault, struct folio *folio, bool write)
+{
+	return vmf_insert_folio_pmd(fault, folio, write);
+}
+#endif
+
+/* Who creates a file is told whether it was to be a new one. */
+#ifdef ASK_CREATE_EXCLUSIVE
+#include <linux/fs.h>
+int probe(struct mnt_idmap *idmap, struct inode *folder, struct dentry *dentry,
+	  umode_t mode, bool exclusive);
+const struct inode_operations operations = { .create = probe };
+#endif
+
+/* Who makes a folder returns where it is. */
+#ifdef ASK_MKDIR_DENTRY
+#include <linux/fs.h>
+struct dentry *probe(struct mnt_idmap *idmap, struct inode *folder,
+		     struct dentry *dentry, umode_t mode);
+const struct inode_operations operations = { .mkdir = probe };
+#endif
+
+/* A dentry that a file system keeps is marked as such. */
+#ifdef ASK_D_MAKE_PERSISTENT
+#include <linux/dcache.h>
+void probe(struct dentry *dentry, struct inode *inode);
+void probe(struct dentry *dentry, struct inode *inode)
+{
+	d_make_persistent(dentry, inode);
 }
 #endif
