@@ -18,6 +18,7 @@ pub mod mapping;
 mod markup;
 mod programs;
 pub mod random;
+pub mod replay_error;
 pub mod resident;
 pub mod sim;
 pub mod statistics;

@@ -165,3 +165,30 @@ fn what_a_killed_recorder_wrote_is_usable_and_a_second_one_is_refused() {
     );
     finish(target);
 }
+
+/// On a busy machine a manager may not come to all that it was predicted to do: then it is tried again.
+#[test]
+fn a_replay_predicts_what_a_policy_does_live() {
+    let name = "a_replay_predicts_what_a_policy_does_live";
+    if !live::can_run(name) {
+        return;
+    }
+    let options =
+        "replay-error --program hot-cold --policy ingens,base --size 32MiB --interval 200 --json";
+    let holds = |seconds: u32| {
+        let seconds = format!("--seconds={seconds}");
+        let mut command = mega();
+        command.arg("lab").args(options.split(' ')).arg(seconds);
+        let found = json(&mut command);
+        let comparisons = found["comparisons"]
+            .as_array()
+            .expect("comparisons")
+            .clone();
+        assert_eq!(comparisons.len(), 2, "{found}");
+        let predicted = &comparisons[0];
+        assert!(number(predicted, "predicted_regions") > 0, "{found}");
+        assert_eq!(comparisons[1]["predicted_regions"], 0, "{found}");
+        comparisons.iter().all(|one| one["holds"] == true)
+    };
+    assert!([4, 8, 16].into_iter().any(holds), "no prediction held");
+}
