@@ -7,10 +7,11 @@ PREFIX ?= /usr/local
 UNITS ?= $(PREFIX)/lib/systemd/system
 ZSH ?= $(PREFIX)/share/zsh/site-functions
 TO = $(DESTDIR)$(PREFIX)
+MODULES := $(shell sed -n 's/^PACKAGE_VERSION="\(.*\)"/\1/p' kernel/module/dkms.conf)
 ETC = $(DESTDIR)/etc/mega
 
 .DEFAULT_GOAL := build
-.PHONY: help tools package-tools image-tools build demo lab-programs fleet-programs test test-user test-vm test-long test-kernel test-giant test-packages test-image test-reproducible kernel kernel-deb pictures check bench experiments deb rpm image install install-mega install-lab clean
+.PHONY: help tools package-tools image-tools build demo lab-programs fleet-programs test test-user test-vm test-long test-kernel test-giant test-packages test-image test-reproducible kernel kernel-deb pictures check bench experiments deb rpm image install install-mega install-lab install-mega-dkms install-hzmem-dkms clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -124,6 +125,18 @@ install-lab:
 	install -D -m 755 -t $(TO)/libexec/mega $(RELEASE)/mega-lab
 	install -d $(TO)/share/man/man1
 	$(RELEASE)/mega-lab man $(TO)/share/man/man1
+
+# The modules' sources, for DKMS to build; its dkms.conf is installed by debian/rules too.
+install-mega-dkms:
+	$(call install-dkms,mega,module)
+install-hzmem-dkms:
+	$(call install-dkms,hzmem,hzmem)
+define install-dkms
+	install -d $(TO)/src/$(1)-$(MODULES) $(TO)/lib/modules-load.d
+	install -m 644 -t $(TO)/src/$(1)-$(MODULES) $(addprefix kernel/$(2)/,Kbuild Makefile dkms.conf) kernel/$(2)/*.[ch]
+	install -D -m 644 -t $(TO)/src/$(1)-$(MODULES)/compat kernel/compat/*
+	echo $(1) >$(TO)/lib/modules-load.d/$(1)-dkms.conf
+endef
 
 clean: ## remove what was built here
 	$(CARGO) clean

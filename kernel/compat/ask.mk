@@ -9,12 +9,18 @@ questions := HEADERS PMDP_GET PMDP_GET_LOCKLESS PTE_DEVMAP MEMDESC_FLAGS \
 	     INSERT_DEVMAP_PMD INSERT_FOLIO_PMD CREATE_EXCLUSIVE \
 	     MKDIR_DENTRY D_MAKE_PERSISTENT
 
-ask = $(if $(shell $(CC) $(NOSTDINC_FLAGS) $(LINUXINCLUDE) $(KBUILD_CPPFLAGS) \
-		$(KBUILD_CFLAGS) $(KBUILD_CFLAGS_MODULE) -fsyntax-only \
-		-Werror=implicit-function-declaration \
-		-Werror=incompatible-pointer-types -DKBUILD_MODNAME='"probe"' \
-		-DASK_$(1) $(src)/compat/probes.c >/dev/null 2>&1 && echo yes), -DHAVE_$(1))
+# Four at a time.
+ask_all = for name in $(questions); do \
+		{ $(CC) $(NOSTDINC_FLAGS) $(LINUXINCLUDE) $(KBUILD_CPPFLAGS) \
+			$(KBUILD_CFLAGS) $(KBUILD_CFLAGS_MODULE) -fsyntax-only \
+			-Werror=implicit-function-declaration \
+			-Werror=incompatible-pointer-types \
+			-DKBUILD_MODNAME='"probe"' -DASK_$$name \
+			$(src)/compat/probes.c >/dev/null 2>&1 && \
+			echo -DHAVE_$$name; } & \
+		asked="$$asked ."; [ "$$asked" != " . . . ." ] || { wait; asked=; }; \
+	done; wait
 
 # Asked at the first use only: not by make clean, nor once for each file.
-answers = $(eval answers := $(foreach name,$(questions),$(call ask,$(name))))$(answers)
+answers = $(eval answers := $(sort $(shell $(ask_all))))$(answers)
 ccflags-y += $(answers)

@@ -7,17 +7,17 @@ stock_suffix() {
 	case $1 in
 	stock-6.12) echo 6.12-cloud-amd64 ;;
 	stock-6.1) echo cloud-amd64 ;;
-	*) die "no stock kernel is called $1; there are stock-7.3, stock-6.12 and stock-6.1" ;;
+	*) die "no stock kernel is called $1; there are stock-7.3, stock-7.2, stock-6.12 and stock-6.1" ;;
 	esac
 }
 
 # stock_image NAME: prints the folder into which the kernel's packages were unpacked (boot/, lib/modules/).
 stock_image() {
 	local package version APT_OPTIONS=()
-	if [[ $1 == stock-7.3 ]]; then
+	if [[ $1 == stock-7.[23] ]]; then
 		# Debian 13's backports, which has it in parts.
 		use_suite trixie-backports
-		package=$(newest '^linux-binary-7[.]3[.].*-cloud-amd64$')
+		package=$(newest "^linux-binary-7[.]${1#stock-7.}[.].*-cloud-amd64$")
 		version=$(candidate "$package")
 		cached "stock/${package}_$version" fetch_image "$package=$version" "${package/binary/modules}=$version" \
 			"${package/binary/base}=$version"
@@ -51,9 +51,9 @@ lay_as_before() {
 # stock_headers NAME: prints a folder in which `make -C FOLDER M=...` builds a module for that kernel.
 stock_headers() {
 	local suffix package version APT_OPTIONS=()
-	if [[ $1 == stock-7.3 ]]; then
+	if [[ $1 == stock-7.[23] ]]; then
 		use_suite trixie-backports
-		package=$(newest '^linux-headers-7[.]3[.].*-cloud-amd64$')
+		package=$(newest "^linux-headers-7[.]${1#stock-7.}[.].*-cloud-amd64$")
 		version=$(candidate "$package")
 		cached "stock/${package}_$version-$(sha256sum <"$VM/lib/root.mk" | cut -c 1-16)" make_root "$package"
 		return

@@ -447,7 +447,7 @@ fn hzmem(probes: &Probes) -> Feature {
         seen,
         needed_for: "`mega hz`: huge pages that are compressed when they are cold",
         cost_if_missing: "nothing, for programs that mega manages",
-        remedy: "build its kernel module and load it: `make -C kernel/hzmem`, `modprobe lz4_compress`, `insmod kernel/hzmem/hzmem.ko`",
+        remedy: "install the package hzmem-dkms, or build the module and load it: `make -C kernel/hzmem`, `modprobe lz4_compress`, `insmod kernel/hzmem/hzmem.ko`",
         required: false,
     }
 }

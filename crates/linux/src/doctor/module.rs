@@ -47,7 +47,9 @@ pub(super) fn feature(probes: &Probes) -> Feature {
             Err(Error::OtherModule { .. }) => {
                 "build the module that belongs to this program (`make -C kernel/module`), unload the other (`rmmod mega`) and load it (`insmod kernel/module/mega.ko`)"
             }
-            _ => "build it and load it: `make -C kernel/module`, `insmod kernel/module/mega.ko`",
+            _ => {
+                "install the package mega-dkms, or build the module and load it: `make -C kernel/module`, `insmod kernel/module/mega.ko`"
+            }
         },
         required: false,
     }
