@@ -36,10 +36,10 @@ impl From<&Worth> for Gain {
     }
 }
 
-/// What the promotion of one region costs, in seconds.
+/// What the promotion of one region costs, in seconds of CPU time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Price {
-    /// How long its process stands still.
+    /// What each CPU loses that its process uses, because it stands still.
     pub standstill: f64,
     /// CPU time of the manager that others would have used: none where a CPU is idle.
     pub cpu: f64,

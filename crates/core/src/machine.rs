@@ -41,6 +41,11 @@ pub trait Machine {
         None
     }
 
+    /// CPU seconds that the promotion of a region takes here as somebody measured it once; `None` where nobody has.
+    fn promotion_seconds(&self) -> Option<f64> {
+        None
+    }
+
     /// Does beforehand what the next so many promotions to huge pages would else do while their targets stand still, where
     /// that is of use.
     fn prepare(&mut self, _promotions: usize) {}

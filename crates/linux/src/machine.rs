@@ -493,6 +493,10 @@ impl Machine for LinuxMachine {
         Some(Gain::from(&predict(&touches, self.calibration()?)))
     }
 
+    fn promotion_seconds(&self) -> Option<f64> {
+        Some(self.calibration()?.promotion.value)
+    }
+
     fn prepare(&mut self, promotions: usize) {
         // Where blocks are few the kernel would have to make some.
         let wanted = promotions as u64 * HUGE_PAGE_SIZE;

@@ -58,11 +58,6 @@ impl Costs {
         self.actions[kind].learn(seconds, count);
     }
 
-    /// Seconds of CPU time for one action of a kind; `None` before the first is measured.
-    pub(super) fn action(&self, kind: ActionKind) -> Option<f64> {
-        self.actions[kind].0
-    }
-
     /// Seconds that a process stands still for one action of a kind; `None` before the first is measured.
     pub(super) fn standstill(&self, kind: ActionKind) -> Option<f64> {
         self.standstill[kind].0

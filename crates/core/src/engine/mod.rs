@@ -11,6 +11,7 @@ mod costs;
 mod gains;
 mod interval;
 mod pace;
+mod prices;
 mod report;
 mod runs;
 mod tally;
@@ -48,6 +49,7 @@ use costs::Costs;
 use gains::Gains;
 use interval::Rhythm;
 use pace::Pace;
+use prices::Prices;
 use tally::Tallies;
 use unmet::Ledger;
 use waiting::Waiting;
@@ -75,6 +77,7 @@ pub struct Engine {
     copying: CopyBudget,
     pace: Pace,
     costs: Costs,
+    prices: Prices,
     /// The clock and the CPU time at the last observation.
     observed: Option<(Duration, Duration)>,
     failures: FailureMemory,
@@ -137,6 +140,7 @@ impl Engine {
             copying: CopyBudget::new(budgets.copy_bytes_per_second, copy_burst(interval)),
             pace: Pace::new(budgets.standstill),
             costs: Costs::default(),
+            prices: Prices::default(),
             observed: None,
             failures: FailureMemory::default(),
             turn: 0,
@@ -231,7 +235,7 @@ impl Engine {
         self.policy.expect(Circumstances {
             counts,
             measures: machine.measures(),
-            price: self.price(),
+            price: self.price(machine),
         });
         self.tallies.begin_step(&observation);
         self.gains.begin_step(&observation);
@@ -298,14 +302,12 @@ impl Engine {
     }
 
     /// What the promotion of a region costs at present.
-    fn price(&self) -> Price {
-        let unmeasured = Price::default();
-        let kind = ActionKind::Promote;
-        let cpu = self.costs.action(kind).unwrap_or(unmeasured.cpu);
+    fn price<M: Machine>(&self, machine: &M) -> Price {
+        let copy = self.prices.now(usual_price(machine), machine.now());
         Price {
-            standstill: self.costs.standstill(kind).unwrap_or(unmeasured.standstill),
+            standstill: copy,
             // What runs on an idle CPU takes nothing from anybody.
-            cpu: cpu * (1.0 - self.pace.idle()),
+            cpu: copy * (1.0 - self.pace.idle()),
         }
     }
 
@@ -476,6 +478,10 @@ impl Engine {
             let (now, cpu) = (machine.now(), machine.cpu_time());
             let used = cpu.saturating_sub(cpu_before).as_secs_f64();
             self.costs.learn_actions(first.kind, used, batch.len());
+            if first.kind == ActionKind::Promote {
+                let together = (used, batch.len());
+                self.prices.learn(usual_price(machine), together, now);
+            }
             if first.kind.is_promotion() {
                 let stood = now.saturating_sub(acting);
                 self.costs
@@ -654,6 +660,11 @@ impl<'a> Swapped<'a> {
         let region = sorted::find(&process.regions, near, &target.region, key);
         region.is_some_and(|region| process.regions[region].swapped > 0)
     }
+}
+
+/// Seconds of CPU time that the promotion of a region takes by default.
+fn usual_price<M: Machine>(machine: &M) -> f64 {
+    machine.promotion_seconds().unwrap_or(Price::default().cpu)
 }
 
 /// Bytes that a promotion is charged for: all that it can have copied, where it does not say.

@@ -132,6 +132,7 @@ fn a_slow_machine_stops_early_and_keeps_the_cpu_share() {
         observe: 0.01,
         inspect: 0.01,
         act: 0.05,
+        wait: 0.0,
     };
     let start = machine.now();
     let mut engine = engine(
@@ -241,6 +242,7 @@ fn observing_over_budget_stretches_the_interval_and_still_leaves_something_to_ac
         observe: 2.0,
         inspect: 0.001,
         act: 0.001,
+        wait: 0.0,
     };
     let start = machine.now();
     let mut engine = engine(

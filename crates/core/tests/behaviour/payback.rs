@@ -93,7 +93,69 @@ fn the_horizon_bounds_what_is_waited_for() {
     );
 }
 
+/// Takes steps for so many seconds.
+fn go_on(engine: &mut Engine, machine: &mut TinyMachine, seconds: u64) {
+    let end = machine.clock + Duration::from_secs(seconds);
+    while machine.clock < end {
+        let report = engine.step(machine).unwrap();
+        machine.clock += report.next_interval;
+    }
+}
+
+fn adaptive() -> Engine {
+    Engine::new(policy("adaptive", &[]), Budgets::default(), Interval::Auto)
+}
+
+fn all_are_huge(machine: &TinyMachine) -> bool {
+    // What is left of less than the TLB holds is not worth it: three regions at most.
+    machine.huge_pages(1) as u64 >= REGIONS - 3
+}
+
+#[test]
+fn waiting_for_a_cpu_is_no_price() {
+    // 50 us a second for each region: the 2 ms of two CPUs are paid back in 40 s, 50 ms would be in 1000 s.
+    let mut machine = machine(Some(certain(0.01, 1.0)));
+    machine.idle_cpus = Some(0.0);
+    machine.costs.act = 1e-3;
+    machine.costs.wait = 50e-3;
+    go_on(&mut adaptive(), &mut machine, 120);
+    assert!(all_are_huge(&machine));
+    // The same time of a CPU is one.
+    let mut dear = self::machine(machine.gains.as_ref().unwrap()[&1]);
+    dear.idle_cpus = Some(0.0);
+    dear.costs.act = 51e-3;
+    go_on(&mut adaptive(), &mut dear, 120);
+    assert!(!all_are_huge(&dear));
+}
+
+#[test]
+fn what_stays_dear_is_tried_now_and_then() {
+    let mut machine = machine(Some(certain(0.01, 1.0)));
+    machine.costs.act = 2.0;
+    let mut engine = adaptive();
+    go_on(&mut engine, &mut machine, 1200);
+    let first = machine.log.len();
+    assert!(first > 0 && !all_are_huge(&machine), "{first}");
+    go_on(&mut engine, &mut machine, 1200);
+    assert!(machine.log.len() > first);
+}
+
 proptest! {
+    /// However dear promotions were for a while, on a busy machine: once they are so no more, all that pays is promoted.
+    #[test]
+    fn a_time_of_dear_promotions_locks_nobody_out(
+        share in 0.005..0.1_f64, dear in 0.05..0.5_f64, seconds in 1..300_u64, idle in 0.0..1.0_f64,
+    ) {
+        let mut machine = machine(Some(certain(share, 1.0)));
+        machine.idle_cpus = Some(idle);
+        machine.costs.act = dear;
+        let mut engine = adaptive();
+        go_on(&mut engine, &mut machine, seconds);
+        machine.costs.act = 0.6e-3;
+        go_on(&mut engine, &mut machine, 1800);
+        prop_assert!(all_are_huge(&machine), "{} of {REGIONS}", machine.huge_pages(1));
+    }
+
     /// Nothing is promoted before the program has lived as long as it takes to be paid back, and what has lived much longer
     /// is promoted.
     #[test]

@@ -60,6 +60,8 @@ pub(crate) struct Costs {
     pub(crate) observe: f64,
     pub(crate) inspect: f64,
     pub(crate) act: f64,
+    /// Seconds on the clock, for each action, that the manager waits for a CPU.
+    pub(crate) wait: f64,
 }
 
 #[derive(Clone, Debug)]
@@ -127,6 +129,7 @@ impl TinyMachine {
                 observe: 1e-3,
                 inspect: 0.2e-3,
                 act: 1e-3,
+                wait: 0.0,
             },
             failures: BTreeMap::new(),
             swapped: BTreeMap::new(),
@@ -410,6 +413,7 @@ impl Machine for TinyMachine {
         let mut outcomes = Vec::new();
         for action in actions {
             self.spend(self.costs.act);
+            self.clock += Duration::from_secs_f64(self.costs.wait);
             let outcome = self.perform(action);
             self.log.push((self.clock, *action, outcome));
             outcomes.push(outcome);
