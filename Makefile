@@ -11,7 +11,7 @@ MODULES := $(shell sed -n 's/^PACKAGE_VERSION="\(.*\)"/\1/p' kernel/module/dkms.
 ETC = $(DESTDIR)/etc/mega
 
 .DEFAULT_GOAL := build
-.PHONY: help tools package-tools image-tools build demo lab-programs fleet-programs test test-user test-vm test-long test-kernel test-giant test-packages test-image test-reproducible kernel kernel-deb pictures check bench experiments deb rpm image install install-mega install-lab install-mega-dkms install-hzmem-dkms clean
+.PHONY: help tools package-tools image-tools build demo lab-programs fleet-programs test test-user test-vm test-long test-kernel test-giant test-packages test-dkms test-image test-reproducible kernel kernel-deb pictures check bench experiments deb rpm image install install-mega install-lab install-mega-dkms install-hzmem-dkms clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -98,6 +98,10 @@ test-reproducible: package-tools ## build the packages twice, in two places, and
 test-packages: deb ## install, use, upgrade, crash and purge the packages in guests of Debian 12 and 13 (about 20 minutes)
 	kernel/vm/deps
 	packaging/test/run target/deb
+
+test-dkms: deb ## have DKMS build the kernel modules' packages for Debian 12's kernels, 13's and its backports', boot, use and remove them (as root)
+	kernel/vm/deps
+	packaging/test/run --dkms target/deb
 
 test-image: image fleet-programs ## run the image by podman beside a program on this machine that it manages
 	packaging/test/image target/image target/deb
