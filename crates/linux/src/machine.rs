@@ -68,7 +68,8 @@ pub struct LinuxMachine {
     host: Arc<Host>,
     options: MachineOptions,
     wanted: Vec<ProcessId>,
-    targets: BTreeMap<ProcessId, Target>,
+    /// Boxed: a map's nodes have room for more than they hold, and each look takes a target out and puts it back.
+    targets: BTreeMap<ProcessId, Box<Target>>,
     departed: Vec<ProcessId>,
     refused: Vec<(ProcessId, Error)>,
     last_observation: Option<Duration>,
@@ -142,7 +143,9 @@ impl LinuxMachine {
     pub fn set_chosen(&mut self, chosen: Option<Chosen>) {
         if self.chosen != chosen {
             self.chosen = chosen;
-            self.targets.values_mut().for_each(Target::count_anew);
+            self.targets
+                .values_mut()
+                .for_each(|target| target.count_anew());
         }
     }
 
@@ -283,7 +286,7 @@ impl LinuxMachine {
         let target = self
             .targets
             .entry(process)
-            .or_insert_with(|| Target::new(process));
+            .or_insert_with(|| Box::new(Target::new(process)));
         match target.refresh(&self.host, activity, self.chosen.as_ref()) {
             Ok(()) => Ok(true),
             Err(Error::Gone { .. }) => {

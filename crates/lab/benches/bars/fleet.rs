@@ -152,6 +152,7 @@ impl Daemon {
             .arg("--config")
             .arg(&config)
             .env("MEGA_RUN_DIR", folder.path().join("run"))
+            .env("MEGA_STATE_DIR", folder.path().join("state"))
             .spawn()
             .map_err(|e| Error::io("starting the daemon", e))?;
         Ok(Daemon { child, folder })

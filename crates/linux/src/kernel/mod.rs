@@ -23,6 +23,7 @@ use crate::module::ModuleRequest;
 
 pub use live::LiveKernel;
 pub use read_only::{ReadOnly, Refused};
+pub use sys::give_back_freed_memory;
 
 /// A process held by pidfd, so that a pid used again is never mistaken for it.
 #[derive(Debug)]

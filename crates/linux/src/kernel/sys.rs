@@ -1,4 +1,4 @@
-//! The system calls that no library wraps. The other `unsafe` of this crate is the request to mega.ko (`module/ioctl.rs`),
+//! The system calls, and the one setting of the C library, that no library wraps. The other `unsafe` of this crate is the request to mega.ko (`module/ioctl.rs`),
 //! the trackers' own memory and the BPF walker.
 
 use std::io;
@@ -231,4 +231,23 @@ pub(crate) fn set_thp_disable_in_child(command: &mut std::process::Command, sett
 /// An address or length as the machine's word. Only 64-bit kernels have what this crate needs.
 fn address(value: u64) -> usize {
     usize::try_from(value).unwrap_or(usize::MAX)
+}
+
+/// The least size, in bytes, of an allocation that gets pages of its own: glibc's default, which it raises with each such
+/// allocation that is freed.
+#[cfg(target_env = "gnu")]
+const OWN_PAGES_FROM: libc::c_int = 128 << 10;
+
+/// Has allocations of 128 KiB and more given back to the kernel as soon as they are freed, for as long as this process lives.
+///
+/// glibc keeps what is freed of them, up to 32 MiB each, for the next one. A daemon with thousands of processes makes and frees
+/// lists of that size at each step, among small ones that stay: with 7,000 processes that was 6 of its 36 MiB. Does nothing
+/// with another C library.
+pub fn give_back_freed_memory() {
+    #[cfg(target_env = "gnu")]
+    // SAFETY: mallopt takes two numbers and changes a setting of the allocator under its own lock; no memory in use is touched.
+    // It can only refuse the number, and then nothing changes.
+    unsafe {
+        libc::mallopt(libc::M_MMAP_THRESHOLD, OWN_PAGES_FROM);
+    }
 }

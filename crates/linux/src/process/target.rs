@@ -75,7 +75,7 @@ const LOOK_ANYWAY: u32 = 64;
 
 /// A process held by its pidfd, so that a pid used again is never mistaken for it.
 pub(crate) struct Held {
-    target: Target,
+    target: Box<Target>,
     pub(crate) handle: ProcessHandle,
 }
 
@@ -126,8 +126,8 @@ impl Target {
     ///
     /// # Errors
     /// As [`Target::refresh`].
-    pub(crate) fn refreshed(process: ProcessId, host: &Host) -> Result<Self, Error> {
-        let mut target = Target::new(process);
+    pub(crate) fn refreshed(process: ProcessId, host: &Host) -> Result<Box<Self>, Error> {
+        let mut target = Box::new(Target::new(process));
         target.refresh(host, None, None)?;
         Ok(target)
     }
@@ -179,7 +179,7 @@ impl Target {
     ///
     /// # Errors
     /// As [`Target::refresh`].
-    pub(crate) fn hold(self, host: &Host) -> Result<Held, Error> {
+    pub(crate) fn hold(self: Box<Self>, host: &Host) -> Result<Held, Error> {
         let pid = self.process.pid;
         let handle = host
             .kernel()
@@ -272,7 +272,7 @@ impl Target {
 
 impl Held {
     /// Nothing is held any more; what is known is kept.
-    pub(crate) fn release(self) -> Target {
+    pub(crate) fn release(self) -> Box<Target> {
         self.target
     }
 
@@ -294,7 +294,7 @@ impl Held {
             ranges,
             resident,
             ..
-        } = &mut self.target;
+        } = &mut *self.target;
         let scanning = slices.expected(ranges, *resident);
         let clearing = clearer.expected(slices.seen());
         let Some(slice) = slices.next(ranges, scanning, clearing, interval) else {
@@ -310,7 +310,7 @@ impl Held {
         let took = host.kernel().cpu_time().saturating_sub(started);
         self.mark_giant_pages(host, found);
         self.carried.add_to(found);
-        let Target { slices, ranges, .. } = &mut self.target;
+        let Target { slices, ranges, .. } = &mut *self.target;
         let due = slices.merge(slice, found, ranges, took);
         self.target.turns.forget();
         self.clear_slice(host, &due, bound);

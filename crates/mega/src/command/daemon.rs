@@ -4,7 +4,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use mega_linux::kernel::{Kernel, LiveKernel, cgroup_namespace};
+use mega_linux::kernel::{Kernel, LiveKernel, cgroup_namespace, give_back_freed_memory};
 use mega_linux::settings::fault::{FaultMeans, FaultMode};
 use mega_linux::settings::run_dir::RunDir;
 use mega_linux::settings::stale;
@@ -43,6 +43,7 @@ pub(super) fn run(args: &Daemon) -> Result<ExitCode, Failure> {
         ))?;
         return Ok(ExitCode::SUCCESS);
     }
+    give_back_freed_memory();
     events::start();
     let inherited = metrics::inherited()?;
     if let Err(error) = cgroup_namespace::see_whole_tree() {
