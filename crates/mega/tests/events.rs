@@ -158,6 +158,7 @@ fn the_journal_gets_fields() {
         .env("FOLDER", place.0.path())
         .env("MEGA", mega().get_program())
         .env("MEGA_RUN_DIR", place.run_dir())
+        .env("MEGA_STATE_DIR", place.0.path().join("state"))
         .stderr(Stdio::piped())
         .spawn()
         .expect("unshare starts");

@@ -267,6 +267,7 @@ fn a_passed_socket_that_does_not_listen_is_refused() {
         .args(["daemon", "--config"])
         .arg(place.config())
         .env("MEGA_RUN_DIR", place.run_dir())
+        .env("MEGA_STATE_DIR", live::state_dir())
         .stdin(Stdio::from(OwnedFd::from(socket)))
         .output()
         .expect("it starts");

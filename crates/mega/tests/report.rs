@@ -22,8 +22,7 @@ fn daemon(place: &Place, more: &str) -> Daemon {
     command
         .args(["-c", &format!("exec \"$0\" \"$@\" {more}")])
         .arg(mega().get_program())
-        .env("MEGA_RUN_DIR", place.run_dir())
-        .env("MEGA_STATE_DIR", state_dir(place));
+        .env("MEGA_RUN_DIR", place.run_dir());
     Daemon::spawn(&mut command, &place.config())
 }
 

@@ -84,8 +84,10 @@ impl Daemon {
         Self::spawn(mega().env("MEGA_RUN_DIR", place.run_dir()), &place.config())
     }
 
+    /// Starts it. What it keeps beyond its end goes beside its configuration.
     pub(crate) fn spawn(command: &mut Command, config: &Path) -> Self {
         let mut child = command
+            .env("MEGA_STATE_DIR", config.with_file_name("state"))
             .args(["daemon", "--config"])
             .arg(config)
             .stderr(Stdio::piped())
