@@ -50,6 +50,10 @@ impl Machine for Prepared {
         None
     }
 
+    fn promotion_seconds(&self) -> Option<f64> {
+        None
+    }
+
     fn rest(&mut self, _time: Duration) {}
 
     fn act(&mut self, actions: &[Action]) -> Vec<Outcome> {

@@ -42,9 +42,7 @@ pub trait Machine {
     }
 
     /// CPU seconds that the promotion of a region takes here as somebody measured it once; `None` where nobody has.
-    fn promotion_seconds(&self) -> Option<f64> {
-        None
-    }
+    fn promotion_seconds(&self) -> Option<f64>;
 
     /// Does beforehand what the next so many promotions to huge pages would else do while their targets stand still, where
     /// that is of use.

@@ -609,6 +609,10 @@ impl Machine for OwnShare {
         self.inner.gain(process)
     }
 
+    fn promotion_seconds(&self) -> Option<f64> {
+        self.inner.promotion_seconds()
+    }
+
     fn prepare(&mut self, promotions: usize) {
         self.inner.prepare(promotions);
     }

@@ -322,6 +322,10 @@ impl Machine for SimulatedMachine {
         Some(count)
     }
 
+    fn promotion_seconds(&self) -> Option<f64> {
+        None
+    }
+
     fn rest(&mut self, time: Duration) {
         // Rounded up: a rest that is asked for takes place.
         let cycles = self.cycles(time);

@@ -197,6 +197,10 @@ impl Machine for Liar {
         Some(u16::MAX)
     }
 
+    fn promotion_seconds(&self) -> Option<f64> {
+        None
+    }
+
     fn rest(&mut self, _time: Duration) {}
 
     fn act(&mut self, _actions: &[mega_core::Action]) -> Vec<Outcome> {

@@ -404,6 +404,10 @@ impl Machine for TinyMachine {
         self.gains.as_ref()?.get(&process.pid).copied().flatten()
     }
 
+    fn promotion_seconds(&self) -> Option<f64> {
+        None
+    }
+
     fn rest(&mut self, time: Duration) {
         self.clock += time;
     }

@@ -291,6 +291,10 @@ impl<L: Iterator<Item = Look>> Machine for ReplayedMachine<L> {
         self.gains.get(&process).copied()
     }
 
+    fn promotion_seconds(&self) -> Option<f64> {
+        None
+    }
+
     fn rest(&mut self, time: Duration) {
         self.now += time;
         self.catch_up();
