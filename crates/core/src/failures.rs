@@ -170,6 +170,18 @@ impl OfProcess {
 
     fn at(&self, action: &Action, near: &mut usize) -> Option<&Failure> {
         let key = (action.target.region, action.kind);
+        // Where all of a mapping failed, one is as many places on as it is regions on.
+        let by_distance = self.regions.get(*near).and_then(|last| {
+            let distance = key.0.distance_from(last.region);
+            near.checked_add_signed(isize::try_from(distance).ok()?)
+        });
+        if let Some(place) = by_distance
+            && let Some(failure) = self.regions.get(place)
+            && failure.key() == key
+        {
+            *near = place;
+            return Some(failure);
+        }
         let place = sorted::find(&self.regions, near, &key, Failure::key)?;
         self.regions.get(place)
     }

@@ -87,6 +87,16 @@ impl Region {
         self.0.saturating_add(HUGE_PAGE_SIZE)
     }
 
+    /// How many regions this one lies after `other`; below 0 where it lies before.
+    #[must_use]
+    #[allow(
+        clippy::cast_possible_wrap,
+        reason = "a quotient by 2 MiB is below 2^43"
+    )]
+    pub const fn distance_from(self, other: Region) -> i64 {
+        (self.0 / HUGE_PAGE_SIZE) as i64 - (other.0 / HUGE_PAGE_SIZE) as i64
+    }
+
     /// The regions that lie wholly inside `start..end`, in address order.
     pub fn wholly_inside(start: u64, end: u64) -> impl Iterator<Item = Region> {
         let first = start.div_ceil(HUGE_PAGE_SIZE);

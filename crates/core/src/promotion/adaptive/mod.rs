@@ -195,39 +195,31 @@ impl Policy for Adaptive {
     }
 
     fn learn(&mut self, action: &Action, outcome: Outcome) {
-        let state = self.states.get_mut(action.target);
-        if action.kind == ActionKind::FreeZero {
-            if let (Some(state), false) = (state, outcome == Outcome::NotTried) {
-                state.searched();
-            }
+        let is_search = action.kind == ActionKind::FreeZero;
+        if matches!(outcome, Outcome::Failed(_)) && !is_search {
+            // It changes nothing, and where a million fail, looking each up is a good part of the step.
             return;
         }
-        let Outcome::Done {
-            resident_before,
-            resident_after,
-        } = outcome
-        else {
-            if let (ActionKind::PromoteGiant, Outcome::Remapped { .. }, Some(state)) =
-                (action.kind, outcome, state)
-            {
-                state.promoted_giant();
-            }
+        let Some(state) = self.states.get_mut(action.target) else {
             return;
         };
-        match action.kind {
-            ActionKind::Promote => {
-                if let Some(state) = state {
-                    let added = resident_after.saturating_sub(resident_before) / BASE_PAGE_SIZE;
-                    state.promoted((resident_before > 0).then_some(added));
-                }
+        match (action.kind, outcome) {
+            (ActionKind::FreeZero, Outcome::NotTried) => {}
+            (ActionKind::FreeZero, _) => state.searched(),
+            (ActionKind::PromoteGiant, Outcome::Remapped { .. }) => state.promoted_giant(),
+            (
+                ActionKind::Promote,
+                Outcome::Done {
+                    resident_before,
+                    resident_after,
+                },
+            ) => {
+                let added = resident_after.saturating_sub(resident_before) / BASE_PAGE_SIZE;
+                state.promoted((resident_before > 0).then_some(added));
             }
-            ActionKind::Demote => {
-                if let Some(state) = state {
-                    state.demoted();
-                }
-            }
-            // Nothing becomes or ceases to be resident by these two; the third is dealt with above.
-            ActionKind::PromoteGiant | ActionKind::DemoteGiant | ActionKind::FreeZero => {}
+            (ActionKind::Demote, Outcome::Done { .. }) => state.demoted(),
+            // Nothing becomes or ceases to be resident.
+            _ => {}
         }
     }
 
