@@ -11,19 +11,20 @@ use crate::Error;
 /// exist.
 #[must_use]
 pub fn location() -> Option<PathBuf> {
-    let variable = |name: &str| {
-        let value = std::env::var_os(name).map(PathBuf::from);
-        value.filter(|path| path.is_absolute())
-    };
-    if let Some(path) = variable("MEGA_STATE_DIR") {
-        return Some(path);
+    let chosen = std::env::var_os("MEGA_STATE_DIR").filter(|value| !value.is_empty());
+    if let Some(path) = chosen {
+        return Some(path.into());
     }
     if rustix::process::geteuid().is_root() {
         return Some(PathBuf::from("/var/lib/mega"));
     }
-    variable("XDG_STATE_HOME")
+    let absolute = |name: &str| {
+        let value = std::env::var_os(name).map(PathBuf::from);
+        value.filter(|path| path.is_absolute())
+    };
+    absolute("XDG_STATE_HOME")
         .map(|path| path.join("mega"))
-        .or_else(|| variable("HOME").map(|path| path.join(".local/state/mega")))
+        .or_else(|| absolute("HOME").map(|path| path.join(".local/state/mega")))
 }
 
 /// Creates a directory for this user's eyes alone, and those above it, where they are missing.
