@@ -33,6 +33,15 @@ pub struct Touches {
     pub regions: Vec<RegionTouches>,
 }
 
+impl Touches {
+    /// Whether it was looked at often enough to say how often it touches memory that base pages map. Otherwise that may be
+    /// anything.
+    #[must_use]
+    pub fn tell_how_often(&self) -> bool {
+        self.per_cpu_second.high < f64::MAX
+    }
+}
+
 /// How often a process touches huge pages.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct HugeTouches {

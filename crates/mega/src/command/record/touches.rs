@@ -79,7 +79,7 @@ impl TouchMeter {
             ..EFFORT
         };
         match machine.measure_touches(process, effort) {
-            Ok(touches) if touches.per_cpu_second.high < f64::MAX => {
+            Ok(touches) if touches.tell_how_often() => {
                 let gain = self.calibration.as_deref();
                 let gain = gain.map(|calibration| Gain::from(&predict(&touches, calibration)));
                 let rate = TouchRate {
