@@ -32,13 +32,6 @@ use crate::process::target::{Held, Target};
 use crate::touches::{self, Effort};
 use crate::{Error, Host};
 
-/// What a look at a program's touches may take before its promotions are decided.
-const GAIN_EFFORT: Effort = Effort {
-    at_most: Duration::from_millis(300),
-    precision: 0.2,
-    share: 0.1,
-    seed: 0,
-};
 /// Of the free blocks at most this part is taken for a moment to have it backed.
 const SPARED_SHARE: u64 = 4;
 
@@ -488,10 +481,7 @@ impl Machine for LinuxMachine {
     }
 
     fn gain(&mut self, process: ProcessId) -> Option<Gain> {
-        let effort = Effort {
-            seed: process.start_time,
-            ..GAIN_EFFORT
-        };
+        let effort = Effort::of_a_manager(process.start_time);
         let touches = self.measure_touches(process, effort).ok()?;
         Some(Gain::from(&predict(&touches, self.calibration()?)))
     }

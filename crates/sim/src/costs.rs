@@ -92,6 +92,12 @@ impl Costs {
         }
     }
 
+    /// The promotion of a region whose base pages are all mapped.
+    #[must_use]
+    pub const fn promotion(&self) -> u64 {
+        self.collapse + 512 * self.copy_page
+    }
+
     /// How long so many cycles take, in whole nanoseconds.
     #[must_use]
     pub fn time(&self, cycles: u64) -> Duration {

@@ -2,6 +2,7 @@
 //! both are.
 
 pub mod calibration;
+pub mod effort;
 pub mod estimate;
 pub mod look;
 pub mod prediction;
@@ -10,6 +11,7 @@ pub mod sampling;
 pub mod touches;
 
 pub use calibration::{Calibration, Point, Touching, Validity};
+pub use effort::Effort;
 pub use estimate::Estimate;
 pub use look::{Look, Reading};
 pub use prediction::{CurvePoint, MappingWorth, Worth, predict};

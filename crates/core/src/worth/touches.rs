@@ -8,9 +8,12 @@ use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
-use crate::page::Region;
+use crate::page::{BASE_PAGE_SIZE, HUGE_PAGE_SIZE, Region};
 
-use super::Estimate;
+use super::{Estimate, Sampling};
+
+/// The share of one CPU below which a process does next to nothing.
+const IDLE: f64 = 1e-3;
 
 /// How often a process touches pages.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -34,6 +37,32 @@ pub struct Touches {
 }
 
 impl Touches {
+    /// What samplings tell of a process that used `cpu_share` CPUs meanwhile: of its base pages, and of its huge pages if it has
+    /// some. What was sampled times `per_cpu` is what a second of CPU time has; the rates of `mappings` and `regions` are so
+    /// already.
+    #[must_use]
+    pub fn told(
+        base: &Sampling,
+        huge: Option<&Sampling>,
+        cpu_share: f64,
+        per_cpu: f64,
+        mappings: Vec<MappingTouches>,
+        regions: Vec<RegionTouches>,
+    ) -> Self {
+        Touches {
+            per_cpu_second: rate(base).scaled(per_cpu),
+            cpu_share,
+            working_set: bytes(base.working_set(), BASE_PAGE_SIZE),
+            pages_per_line: base.pages_per_line(),
+            huge: huge.map(|huge| HugeTouches {
+                per_cpu_second: rate(huge).scaled(per_cpu),
+                working_set: bytes(huge.working_set(), HUGE_PAGE_SIZE),
+            }),
+            mappings,
+            regions,
+        }
+    }
+
     /// Whether it was looked at often enough to say how often it touches memory that base pages map. Otherwise that may be
     /// anything.
     #[must_use]
@@ -77,4 +106,35 @@ pub struct RegionTouches {
     pub per_cpu_second: f64,
     /// How many of the process's regions it stands for, at least 1.
     pub weight: f64,
+}
+
+/// What a rate that was sampled is to be multiplied with, to be one in a second of CPU time. `knows_cpu_time`: the samples count
+/// the process's CPU time, and not the time that passed.
+#[must_use]
+pub fn per_cpu_second(cpu_share: f64, knows_cpu_time: bool) -> f64 {
+    // A process that did next to nothing has no rates to speak of.
+    match (cpu_share < IDLE, knows_cpu_time) {
+        (true, _) => 0.0,
+        (false, true) => 1.0,
+        (false, false) => 1.0 / cpu_share,
+    }
+}
+
+/// Touches a second; anything at all where there were too few rounds to tell.
+fn rate(sampling: &Sampling) -> Estimate {
+    sampling.rate().unwrap_or(Estimate {
+        value: 0.0,
+        low: 0.0,
+        high: f64::MAX,
+    })
+}
+
+#[allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    clippy::cast_precision_loss,
+    reason = "a number of pages that exist"
+)]
+fn bytes(pages: f64, size: u64) -> u64 {
+    (pages * size as f64) as u64
 }

@@ -8,6 +8,7 @@ mod command;
 mod experiment;
 mod experiments;
 mod findings;
+mod hardware;
 mod numbers;
 mod programs;
 mod report;

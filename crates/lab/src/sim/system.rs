@@ -187,6 +187,11 @@ impl System {
         Ok(Some(Engine::new(policy, budgets, interval)))
     }
 
+    /// Whether its policy asks what a process would gain: then it runs on a calibrated machine, as `mega run` should.
+    pub(super) fn asks_what_is_gained(&self) -> bool {
+        self.policy == Some(promotion::DEFAULT_POLICY)
+    }
+
     /// The compaction, its budget as many times smaller as memory is smaller than that of the paper's machine.
     pub(super) fn compaction(&self, parts: u64) -> Result<Option<Scheduled>, Error> {
         let Some((name, when)) = self.compaction else {

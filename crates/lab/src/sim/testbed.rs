@@ -11,9 +11,10 @@ use mega_core::{BASE_PAGE_SIZE, Machine, PageSize};
 use mega_sim::address_space::MappedBytes;
 use mega_sim::kernel::{Khugepaged, Pid};
 use mega_sim::physical::{Layout, Pages};
-use mega_sim::{Costs, Kernel, Program, SimulatedMachine};
+use mega_sim::{Kernel, Program, SimulatedMachine};
 
 use super::findings::Happened;
+use super::hardware::Hardware;
 use super::numbers::number;
 use super::scale::Scale;
 use super::system::{PERIOD, System, When};
@@ -69,15 +70,19 @@ impl Testbed {
         system: System,
         nodes: &[u64],
         scale: Scale,
-        costs: Costs,
+        hardware: Hardware,
     ) -> Result<Self, Error> {
         let layout = Layout::new(nodes).map_err(|error| {
             Error::Failed(format!(
                 "simulating a machine of that size: {error}; choose another --scale"
             ))
         })?;
-        let kernel = Kernel::new(&layout, system.settings(), costs);
+        let kernel = Kernel::new(&layout, system.settings(), hardware.costs);
         let mut machine = SimulatedMachine::new(kernel, CPUS);
+        machine.set_processor(hardware.processor, hardware.walk);
+        if system.asks_what_is_gained() {
+            machine.calibrate();
+        }
         if let Some(settings) = system.khugepaged() {
             machine.start_khugepaged(Khugepaged::new(settings));
         }

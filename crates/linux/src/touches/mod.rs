@@ -11,9 +11,8 @@ mod report;
 mod units;
 mod used;
 
-use std::time::Duration;
-
-use mega_core::worth::{Estimate, Sampling, Touches};
+pub use mega_core::worth::Effort;
+use mega_core::worth::{Sampling, Touches, touches};
 
 use crate::process::target::Held;
 use crate::{Error, Host};
@@ -22,34 +21,6 @@ pub(crate) use carried::Carried;
 use looks::Looks;
 use units::Units;
 use used::UsedTime;
-
-/// The share of one CPU below which a process does next to nothing.
-const IDLE: f64 = 1e-3;
-
-/// How hard the meter tries.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Effort {
-    /// How long it may take.
-    pub at_most: Duration,
-    /// It stops earlier where the interval reaches at most this far from the value, as a share of it.
-    pub precision: f64,
-    /// The share of one core that it may use meanwhile, and about what the program may lose.
-    pub share: f64,
-    /// Decides what chance would. The same seed makes the same choices.
-    pub seed: u64,
-}
-
-impl Default for Effort {
-    /// For one measurement by hand.
-    fn default() -> Self {
-        Effort {
-            at_most: Duration::from_secs(3),
-            precision: 0.05,
-            share: 0.01,
-            seed: 1,
-        }
-    }
-}
 
 /// Measures how often a process touches pages. Of its memory nothing changes but Accessed bits, and those that were set are
 /// remembered for the next observation.
@@ -72,7 +43,7 @@ pub(crate) fn measure(host: &Host, held: &mut Held, effort: Effort) -> Result<To
     let _reading = Reading(host);
     let mut looks = Looks::new(host, exact, effort.share, started + effort.at_most);
     while kernel.now().saturating_sub(started) < effort.at_most
-        && !(is_precise(&base, effort) && is_precise(&huge, effort))
+        && !(effort.is_met(&base) && effort.is_met(&huge))
     {
         looks.round(held, &mut base, |unit| units.base(unit))?;
         looks.round(held, &mut huge, |unit| units.huge(unit))?;
@@ -80,12 +51,7 @@ pub(crate) fn measure(host: &Host, held: &mut Held, effort: Effort) -> Result<To
     let passed = kernel.now().saturating_sub(started).as_secs_f64();
     let used = used(held)?.saturating_sub(used_before).as_secs_f64();
     let cpu_share = used / passed;
-    // A process that did next to nothing has no rates to speak of.
-    let per_cpu_second = match (cpu_share < IDLE, looks.know_cpu_time()) {
-        (true, _) => 0.0,
-        (false, true) => 1.0,
-        (false, false) => 1.0 / cpu_share,
-    };
+    let per_cpu_second = touches::per_cpu_second(cpu_share, looks.know_cpu_time());
     report::report(
         host,
         held,
@@ -103,9 +69,4 @@ impl Drop for Reading<'_> {
     fn drop(&mut self) {
         self.0.tracker().end_reading();
     }
-}
-
-fn is_precise(sampling: &Sampling, effort: Effort) -> bool {
-    let error = sampling.rate().map(Estimate::relative_error);
-    error.is_some_and(|error| error <= effort.precision)
 }

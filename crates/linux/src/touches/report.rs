@@ -1,7 +1,7 @@
 //! What all looks at a process tell.
 
-use mega_core::worth::{Estimate, HugeTouches, MappingTouches, RegionTouches, Sampling, Touches};
-use mega_core::{BASE_PAGE_SIZE, HUGE_PAGE_SIZE, RegionObservation};
+use mega_core::RegionObservation;
+use mega_core::worth::{MappingTouches, RegionTouches, Sampling, Touches};
 
 use super::units::Units;
 use crate::process::target::Held;
@@ -33,37 +33,11 @@ pub(super) fn report(
             }
         })
         .collect();
-    Ok(Touches {
-        per_cpu_second: rate(base).scaled(per_cpu),
-        cpu_share,
-        working_set: bytes(base.working_set(), BASE_PAGE_SIZE),
-        pages_per_line: base.pages_per_line(),
-        huge: (!units.huge_entries().is_empty()).then(|| HugeTouches {
-            per_cpu_second: rate(huge).scaled(per_cpu),
-            working_set: bytes(huge.working_set(), HUGE_PAGE_SIZE),
-        }),
-        mappings: mappings(host, held, units, &regions)?,
-        regions,
-    })
-}
-
-/// Touches a second; anything at all where there were too few rounds to tell.
-fn rate(sampling: &Sampling) -> Estimate {
-    sampling.rate().unwrap_or(Estimate {
-        value: 0.0,
-        low: 0.0,
-        high: f64::MAX,
-    })
-}
-
-#[allow(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    clippy::cast_precision_loss,
-    reason = "a number of pages that exist"
-)]
-fn bytes(pages: f64, size: u64) -> u64 {
-    (pages * size as f64) as u64
+    let mappings = mappings(host, held, units, &regions)?;
+    let huge = (!units.huge_entries().is_empty()).then_some(huge);
+    Ok(Touches::told(
+        base, huge, cpu_share, per_cpu, mappings, regions,
+    ))
 }
 
 fn mappings(

@@ -196,9 +196,7 @@ fn worth_of(machine: &mut LinuxMachine, process: ProcessId) -> Result<Option<Wor
         ..Effort::default()
     };
     match machine.measure_touches(process, effort) {
-        Ok(touches) if touches.tell_how_often() => {
-            Ok(Some(worth::predict(&touches, &calibration)))
-        }
+        Ok(touches) if touches.tell_how_often() => Ok(Some(worth::predict(&touches, &calibration))),
         // It ran too little, this tracker reads no single bits, or the process ended: what was seen of it stands.
         Ok(_) | Err(Error::Missing { .. } | Error::Gone { .. }) => Ok(None),
         Err(error) => Err(error.into()),

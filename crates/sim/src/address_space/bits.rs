@@ -26,6 +26,12 @@ impl Bits {
         ones.try_into().unwrap_or(u16::MAX)
     }
 
+    /// Groups of eight neighbours in which a bit is set, 0 to 64: the cache lines of their page table entries.
+    pub(crate) fn lines(&self) -> u16 {
+        let bytes = self.0.iter().flat_map(|word| word.to_le_bytes());
+        bytes.map(|byte| u16::from(byte != 0)).sum()
+    }
+
     /// The places of the bits that are set, in order.
     pub(crate) fn places(self) -> impl Iterator<Item = usize> {
         (0..512).filter(move |&place| self.get(place))
@@ -45,6 +51,9 @@ mod tests {
             places.iter().for_each(|&place| bits.set(place));
             proptest::prop_assert_eq!(usize::from(bits.count()), places.len());
             proptest::prop_assert!(bits.places().eq(places.iter().copied()));
+            let lines: std::collections::BTreeSet<usize> =
+                places.iter().map(|place| place / 8).collect();
+            proptest::prop_assert_eq!(usize::from(bits.lines()), lines.len());
             places.iter().for_each(|&place| bits.clear(place));
             proptest::prop_assert_eq!(bits, Bits::default());
         }

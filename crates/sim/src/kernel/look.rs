@@ -7,7 +7,7 @@ use mega_core::{
 
 use super::chunk::Chunk;
 use super::{Kernel, Pid};
-use crate::address_space::{Entry, Marks};
+use crate::address_space::{Area, Bits, Entry, Marks};
 
 impl Kernel {
     /// The regions of a process that a huge page could map, with what was accessed since the last look; and the cycles that
@@ -16,11 +16,6 @@ impl Kernel {
         let costs = self.costs;
         let process = &mut self.processes[pid.index()];
         let areas = process.space.areas().to_vec();
-        let fits = |region: Region| {
-            let next = areas.partition_point(|area| area.end <= region.start());
-            let area = areas.get(next);
-            area.is_some_and(|area| area.holds(region.start(), PageSize::Huge))
-        };
         let mut seen = Vec::new();
         let mut took = 0;
         for (start, span) in process.space.spans_mut() {
@@ -67,12 +62,68 @@ impl Kernel {
                         }
                     }
                 };
-                if observation.mapped > 0 && fits(region) {
+                if observation.mapped > 0 && fits(&areas, region) {
                     seen.push(observation);
                 }
             }
         }
         (seen, took)
+    }
+
+    /// The regions that a huge page could map and base pages do, with the pages mapped in each, in address order; and the
+    /// cycles that took. Clears nothing.
+    pub(crate) fn peek(&self, pid: Pid) -> (Vec<(Region, u16)>, u64) {
+        let space = &self.process(pid).space;
+        let mut seen = Vec::new();
+        let mut took = 0;
+        for (start, span) in space.spans() {
+            let regions = Region::wholly_inside(start, start + mega_core::GIANT_PAGE_SIZE);
+            for (region, entry) in regions.zip(&span.regions) {
+                let Entry::Base(pages) = entry else {
+                    continue;
+                };
+                took += u64::from(pages.mapped()) * self.costs.look_page;
+                if pages.mapped() > 0 && fits(space.areas(), region) {
+                    seen.push((region, pages.mapped()));
+                }
+            }
+        }
+        (seen, took)
+    }
+
+    /// Clears the Accessed bits of a region's base pages, and says which were set; and the cycles that took. `None` where base
+    /// pages do not map it.
+    pub(crate) fn take_accessed(&mut self, pid: Pid, region: Region) -> (Option<Bits>, u64) {
+        let cost = self.costs.look_page;
+        match self.process_mut(pid).space.entry_mut(region) {
+            Some(Entry::Base(pages)) => {
+                let took = u64::from(pages.mapped()) * cost;
+                (Some(std::mem::take(&mut pages.accessed)), took)
+            }
+            _ => (None, 0),
+        }
+    }
+
+    /// The Accessed bits that are set of a region's base pages; and the cycles that took.
+    pub(crate) fn accessed(&self, pid: Pid, region: Region) -> (Bits, u64) {
+        match self.process(pid).space.entry(region) {
+            Entry::Base(pages) => {
+                let took = u64::from(pages.mapped()) * self.costs.look_page;
+                (pages.accessed, took)
+            }
+            Entry::None | Entry::Huge(_) => (Bits::default(), 0),
+        }
+    }
+
+    /// Sets Accessed bits of a region's base pages again, of those that are still mapped.
+    pub(crate) fn add_accessed(&mut self, pid: Pid, region: Region, bits: &Bits) {
+        if let Some(Entry::Base(pages)) = self.process_mut(pid).space.entry_mut(region) {
+            for place in bits.places() {
+                if pages.frame(place).is_some() {
+                    pages.accessed.set(place);
+                }
+            }
+        }
     }
 
     /// How much memory is free.
@@ -154,6 +205,13 @@ impl Kernel {
         let movable = chunks.filter(|chunk| self.memory.chunk_counts(chunk.0).unmovable == 0);
         movable.count().try_into().unwrap_or(u32::MAX)
     }
+}
+
+/// Whether a huge page could map a region in these mappings.
+fn fits(areas: &[Area], region: Region) -> bool {
+    let next = areas.partition_point(|area| area.end <= region.start());
+    let area = areas.get(next);
+    area.is_some_and(|area| area.holds(region.start(), PageSize::Huge))
 }
 
 fn take_young(marks: &mut Marks) -> bool {

@@ -5,11 +5,13 @@
 //! touch that waits for all of it: out-of-order execution, several walks at once and prefetching are not modelled, so page
 //! walks weigh more here than they do in programs whose touches do not depend on each other.
 
+mod calibration;
 mod processor;
 mod set_associative;
 
 use mega_core::PageSize;
 
+pub use calibration::calibrate;
 pub use processor::{Cache, GiantL2, HASWELL, PROCESSORS, Processor, SKYLAKE_SP, ZEN_2};
 
 use set_associative::SetAssociative;

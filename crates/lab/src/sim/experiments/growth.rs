@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use mega_core::{Machine as _, bytes};
-use mega_sim::Costs;
 
 use super::names;
 use crate::error::Error;
 use crate::live::metric::Unit;
 use crate::sim::experiment::{Experiment, Setting};
 use crate::sim::findings::{Findings, Happened, Row, Table};
+use crate::sim::hardware;
 use crate::sim::programs::{Regions, Resident};
 use crate::sim::system::{ADAPTIVE, ADAPTIVE_HUGE, MEGA, MEGA_HUGE, System};
 use crate::sim::testbed::Testbed;
@@ -97,7 +97,7 @@ fn run(setting: &Setting<'_>) -> Result<Findings, Error> {
 
 /// The manager's share of a core in the second minute.
 fn cost(system: System, size: u64, setting: &Setting<'_>) -> Result<f64, Error> {
-    let mut bed = Testbed::new(system, &[size], setting.scale, Costs::trident_server())?;
+    let mut bed = Testbed::new(system, &[size], setting.scale, hardware::trident_server())?;
     bed.start(Regions::new(size / 4 * 3, REST));
     bed.run_for(MINUTE);
     let (before, from) = (bed.machine.cpu_time(), bed.machine.now());
@@ -112,7 +112,7 @@ fn time(
     size: u64,
     setting: &Setting<'_>,
 ) -> Result<(Option<f64>, Happened), Error> {
-    let mut bed = Testbed::new(system, &[size], setting.scale, Costs::trident_server())?;
+    let mut bed = Testbed::new(system, &[size], setting.scale, hardware::trident_server())?;
     let all = size / 4 * 3;
     let pid = bed.start(Resident::new(all, all, REST));
     let mut found = None;

@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use mega_core::BASE_PAGE_SIZE;
-use mega_sim::Costs;
 
 use super::{MEGA_BYTES, MEGA_KERNEL, names};
 use crate::error::Error;
 use crate::live::metric::Unit;
 use crate::sim::experiment::{Experiment, Setting};
 use crate::sim::findings::{Findings, Row, Table};
+use crate::sim::hardware;
 use crate::sim::numbers::cells;
 use crate::sim::programs::Objects;
 use crate::sim::system::{ADAPTIVE, BASE, INGENS, MEGA, System, THP};
@@ -40,13 +40,13 @@ const LIMIT: Duration = Duration::from_secs(600);
 
 fn run(setting: &Setting<'_>) -> Result<Findings, Error> {
     let memory_bytes = setting.scale.bytes(MEGA_BYTES);
-    let costs = Costs::mega_notebook();
+    let hardware = hardware::mega_notebook();
     let heap = setting.scale.bytes(OBJECTS * BASE_PAGE_SIZE);
     let mut happened = Vec::new();
     let mut runs = Vec::new();
     for system in SYSTEMS {
         (setting.progress)(system.name);
-        let mut bed = Testbed::new(system, &[memory_bytes], setting.scale, costs)?;
+        let mut bed = Testbed::new(system, &[memory_bytes], setting.scale, hardware)?;
         bed.boot(setting.scale.bytes(MEGA_KERNEL));
         let pid = bed.start(Objects::new(heap, setting.scale.count(OTHERS)));
         bed.run_to_the_end(LIMIT);
@@ -57,14 +57,14 @@ fn run(setting: &Setting<'_>) -> Result<Findings, Error> {
         let known = row.into_iter().map(|microseconds| Some(microseconds * 1e3));
         known.chain([None]).collect()
     };
-    let nanoseconds = |cycles: u64| costs.time(cycles).as_secs_f64() * 1e9;
+    let nanoseconds = |cycles: u64| hardware.costs.time(cycles).as_secs_f64() * 1e9;
     let percentile = |per_mille| {
         let of = runs
             .iter()
             .map(|run| Some(nanoseconds(run.per_mille(per_mille))));
         of.collect::<Vec<_>>()
     };
-    let hertz = crate::sim::numbers::number(costs.hertz);
+    let hertz = crate::sim::numbers::number(hardware.costs.hertz);
     let means = runs.iter().map(|run| Some(run.mean() / hertz * 1e9));
     let rows = vec![
         Row::beside("average", means.collect(), paper(AVERAGE)),

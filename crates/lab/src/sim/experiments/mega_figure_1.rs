@@ -6,7 +6,6 @@
 //! allocator hands out first.) Each round has seven periods of compaction: six while it allocates, one at its end.
 
 use mega_core::{BASE_PAGE_SIZE, Machine as _, bytes};
-use mega_sim::Costs;
 
 use super::pages::Pages;
 use super::{COMPACTIONS, MEGA_BYTES, MEGA_KERNEL, names};
@@ -15,6 +14,7 @@ use crate::live::metric::Unit;
 use crate::random::{Random, below};
 use crate::sim::experiment::{Experiment, Setting};
 use crate::sim::findings::{Findings, Row, Table};
+use crate::sim::hardware;
 use crate::sim::numbers::{cells, share};
 use crate::sim::system::PERIOD;
 use crate::sim::testbed::Testbed;
@@ -46,8 +46,8 @@ fn run(setting: &Setting<'_>) -> Result<Findings, Error> {
     let mut moved = Vec::new();
     for system in COMPACTIONS {
         (setting.progress)(system.name);
-        let costs = Costs::mega_notebook();
-        let mut bed = Testbed::new(system, &[memory_bytes], setting.scale, costs)?;
+        let hardware = hardware::mega_notebook();
+        let mut bed = Testbed::new(system, &[memory_bytes], setting.scale, hardware)?;
         bed.boot(setting.scale.bytes(MEGA_KERNEL));
         kept.push(rounds(&mut bed, setting)?);
         moved.push(bed.compacted().migrated);

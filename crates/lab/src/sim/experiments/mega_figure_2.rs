@@ -5,7 +5,6 @@
 //! is malloc's, 1 MiB and a header, so that pieces and blocks are not aligned, and a random draw decides which are freed.
 
 use mega_core::Machine as _;
-use mega_sim::Costs;
 
 use super::pages::Pages;
 use super::{COMPACTIONS, MEGA_BYTES, in_use, names};
@@ -14,6 +13,7 @@ use crate::live::metric::Unit;
 use crate::random::Random;
 use crate::sim::experiment::{Experiment, Setting};
 use crate::sim::findings::{Findings, Row, Table};
+use crate::sim::hardware;
 use crate::sim::numbers::{cells, number};
 use crate::sim::system::PERIOD;
 use crate::sim::testbed::{Compacted, Testbed};
@@ -62,8 +62,8 @@ fn run(setting: &Setting<'_>) -> Result<Findings, Error> {
     let mut runs = Vec::new();
     for system in COMPACTIONS {
         (setting.progress)(system.name);
-        let costs = Costs::mega_notebook();
-        let mut bed = Testbed::new(system, &[memory_bytes], setting.scale, costs)?;
+        let hardware = hardware::mega_notebook();
+        let mut bed = Testbed::new(system, &[memory_bytes], setting.scale, hardware)?;
         runs.push(one(&mut bed, setting)?);
         happened.push(bed.happened());
     }

@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use mega_core::HUGE_PAGE_SIZE;
-use mega_sim::Costs;
 
 use super::{MEGA_BYTES, in_use, names};
 use crate::error::Error;
 use crate::live::metric::Unit;
 use crate::sim::experiment::{Experiment, Setting};
 use crate::sim::findings::{Findings, Row, Table};
+use crate::sim::hardware;
 use crate::sim::numbers::{cells, number};
 use crate::sim::programs::Resident;
 use crate::sim::system::{ADAPTIVE, INGENS, MEGA, System, THP};
@@ -49,8 +49,8 @@ fn run(setting: &Setting<'_>) -> Result<Findings, Error> {
     let mut runs: Vec<[Seen; 3]> = Vec::new();
     for system in SYSTEMS {
         (setting.progress)(system.name);
-        let costs = Costs::mega_notebook();
-        let mut bed = Testbed::new(system, &[memory_bytes], setting.scale, costs)?;
+        let hardware = hardware::mega_notebook();
+        let mut bed = Testbed::new(system, &[memory_bytes], setting.scale, hardware)?;
         runs.push(one(&mut bed, setting));
         happened.push(bed.happened());
     }

@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use mega_core::HUGE_PAGE_SIZE;
-use mega_sim::Costs;
 
 use super::{MEGA_BYTES, MEGA_KERNEL, names};
 use crate::error::Error;
 use crate::live::metric::Unit;
 use crate::sim::experiment::{Experiment, Setting};
 use crate::sim::findings::{Findings, Row, Table};
+use crate::sim::hardware;
 use crate::sim::programs::Churn;
 use crate::sim::system::{ADAPTIVE, BASE, INGENS, MEGA, System, THP};
 use crate::sim::testbed::Testbed;
@@ -39,8 +39,8 @@ fn run(setting: &Setting<'_>) -> Result<Findings, Error> {
     let mut seconds = Vec::new();
     for system in SYSTEMS {
         (setting.progress)(system.name);
-        let costs = Costs::mega_notebook();
-        let mut bed = Testbed::new(system, &[memory_bytes], setting.scale, costs)?;
+        let hardware = hardware::mega_notebook();
+        let mut bed = Testbed::new(system, &[memory_bytes], setting.scale, hardware)?;
         bed.boot(setting.scale.bytes(MEGA_KERNEL));
         let bytes = setting
             .scale

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use mega_sim::Costs;
 use mega_sim::translation::{HASWELL, Mmu, Walk};
 
 use super::{MEGA_BYTES, MEGA_KERNEL, names};
@@ -10,6 +9,7 @@ use crate::error::Error;
 use crate::live::metric::Unit;
 use crate::sim::experiment::{Experiment, Setting};
 use crate::sim::findings::{Findings, Row, Table};
+use crate::sim::hardware;
 use crate::sim::numbers::{number, share};
 use crate::sim::programs::{Resident, STEP};
 use crate::sim::system::{ADAPTIVE, BASE, INGENS, MEGA, System, THP};
@@ -46,12 +46,12 @@ const WORD: u64 = 8;
 fn run(setting: &Setting<'_>) -> Result<Findings, Error> {
     let memory_bytes = setting.scale.bytes(MEGA_BYTES);
     let bytes = setting.scale.bytes(6 << 30);
-    let costs = Costs::mega_notebook();
+    let hardware = hardware::mega_notebook();
     let mut happened = Vec::new();
     let (mut visits, mut walks, mut huge) = (Vec::new(), Vec::new(), Vec::new());
     for system in SYSTEMS {
         (setting.progress)(system.name);
-        let mut bed = Testbed::new(system, &[memory_bytes], setting.scale, costs)?;
+        let mut bed = Testbed::new(system, &[memory_bytes], setting.scale, hardware)?;
         bed.boot(setting.scale.bytes(MEGA_KERNEL));
         let pid = bed.start(Resident::strides(bytes));
         bed.run_for(Duration::from_secs(120));
@@ -73,7 +73,7 @@ fn run(setting: &Setting<'_>) -> Result<Findings, Error> {
         }
         let counts = mmu.counts();
         let cycles = number(counts.cycles) / number(counts.touches);
-        visits.push(Some(cycles * 1e9 / number(costs.hertz)));
+        visits.push(Some(cycles * 1e9 / number(hardware.costs.hertz)));
         walks.push(Some(share(counts.translation, counts.cycles)));
         happened.push(bed.happened());
     }

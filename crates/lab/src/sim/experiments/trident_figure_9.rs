@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use mega_sim::Costs;
 use mega_sim::kernel::Pid;
 use mega_sim::translation::{Counts, Mmu, SKYLAKE_SP, Walk};
 
@@ -12,6 +11,7 @@ use crate::live::metric::Unit;
 use crate::random::Random;
 use crate::sim::experiment::{Experiment, Setting};
 use crate::sim::findings::{Findings, Happened, Row, Table};
+use crate::sim::hardware;
 use crate::sim::numbers::{number, share};
 use crate::sim::programs::{Accesses, Resident};
 use crate::sim::system::{ADAPTIVE_GIANT, BASE, HAWKEYE, System, THP, TRIDENT};
@@ -157,15 +157,15 @@ fn run(setting: &Setting<'_>) -> Result<Findings, Error> {
 }
 
 fn one(case: &Case, system: System, setting: &Setting<'_>) -> Result<(Run, Happened), Error> {
-    let costs = Costs::trident_server();
+    let hardware = hardware::trident_server();
     let node = setting.scale.bytes(TRIDENT_NODE);
-    let mut bed = Testbed::new(system, &[node], setting.scale, costs)?;
+    let mut bed = Testbed::new(system, &[node], setting.scale, hardware)?;
     let bytes = setting.scale.bytes(case.bytes);
     let pid = bed.start(Resident::new(bytes, case.piece.min(bytes), REST));
     bed.run_for(TIME);
     let mapped = bed.mapped(pid);
     let (operations, counts) = measure(&mut bed, pid, case, bytes, setting)?;
-    let seconds = number(counts.cycles) / number(costs.hertz);
+    let seconds = number(counts.cycles) / number(hardware.costs.hertz);
     let run = Run {
         operations_per_second: number(operations) / seconds,
         translation: share(counts.translation, counts.cycles),

@@ -3,7 +3,6 @@
 
 use std::time::Duration;
 
-use mega_sim::Costs;
 use mega_sim::address_space::MappedBytes;
 use mega_sim::kernel::Counters;
 
@@ -13,6 +12,7 @@ use crate::live::metric::Unit;
 use crate::random::{Random, below};
 use crate::sim::experiment::{Experiment, Setting};
 use crate::sim::findings::{Findings, Happened, Row, Table};
+use crate::sim::hardware;
 use crate::sim::numbers::{number, share};
 use crate::sim::programs::Resident;
 use crate::sim::system::{System, TRIDENT, TRIDENT_FAULTS, TRIDENT_NC};
@@ -139,7 +139,7 @@ fn one(
     setting: &Setting<'_>,
 ) -> Result<(Run, Happened), Error> {
     let node = setting.scale.bytes(TRIDENT_NODE);
-    let mut bed = Testbed::new(system, &[node], setting.scale, Costs::trident_server())?;
+    let mut bed = Testbed::new(system, &[node], setting.scale, hardware::trident_server())?;
     bed.boot(setting.scale.bytes(KERNEL));
     if is_fragmented {
         fragment(&mut bed, setting.seed);

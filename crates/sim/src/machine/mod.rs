@@ -4,12 +4,16 @@
 //! what the manager does to it makes it stand still. The manager, too, has a CPU. The machine runs the programs up to its own
 //! time whenever somebody looks or acts, the one that is behind most first.
 
+mod meter;
+
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
 use std::convert::Infallible;
 use std::time::Duration;
 
 use mega_core::compaction::{Compactor, Emptied, PhysicalObservation, Target};
+use mega_core::gain::Gain;
+use mega_core::worth::{Calibration, Effort, predict};
 use mega_core::{
     Action, ActionKind, Cause, Machine, Observation, Outcome, ProcessId, ProcessObservation,
     RegionRef,
@@ -17,7 +21,7 @@ use mega_core::{
 
 use crate::kernel::{Fault, Kernel, Khugepaged, Pid};
 use crate::program::{Memory, Program, Work};
-use crate::translation::{Counts, Mmu, Processor, Walk};
+use crate::translation::{Counts, Mmu, Processor, Walk, calibrate};
 
 /// A program at work, or done.
 struct Running {
@@ -27,6 +31,8 @@ struct Running {
     time: u64,
     /// The core that it runs on.
     mmu: Option<Mmu>,
+    /// Cycles that it worked, faults included.
+    used: u64,
     /// Cycles that it stood still for promotions.
     stood: u64,
     ended: Option<Ended>,
@@ -49,6 +55,7 @@ pub struct SimulatedMachine {
     khugepaged: Option<(Khugepaged, u64)>,
     cpus: u32,
     processor: Option<(Processor, Walk)>,
+    calibration: Option<Calibration>,
     now: u64,
     /// Cycles that the manager used.
     manager: u64,
@@ -68,6 +75,7 @@ impl SimulatedMachine {
             khugepaged: None,
             cpus,
             processor: None,
+            calibration: None,
             now: 0,
             manager: 0,
             observed: None,
@@ -87,6 +95,22 @@ impl SimulatedMachine {
         self.processor = Some((processor, walk));
     }
 
+    /// Measures what a touch costs on the processor, as `mega doctor --calibrate` does on a live machine: from now on the machine
+    /// can say what a process would gain from huge pages. Takes no simulated time. Nothing where there is no processor.
+    pub fn calibrate(&mut self) {
+        let memory = self.kernel.memory().frames() * mega_core::BASE_PAGE_SIZE;
+        let costs = self.kernel.costs();
+        self.calibration = self
+            .processor
+            .map(|(processor, walk)| calibrate(&processor, walk, costs, memory));
+    }
+
+    /// What a touch costs, as it was measured.
+    #[must_use]
+    pub fn calibration(&self) -> Option<&Calibration> {
+        self.calibration.as_ref()
+    }
+
     /// What the core of a program has counted, if it has one.
     #[must_use]
     pub fn counts(&self, pid: Pid) -> Option<Counts> {
@@ -104,6 +128,7 @@ impl SimulatedMachine {
             mmu: self
                 .processor
                 .map(|(processor, walk)| Mmu::new(&processor, walk)),
+            used: 0,
             stood: 0,
             ended: None,
         });
@@ -192,6 +217,7 @@ impl SimulatedMachine {
         let result = running.program.work(&mut memory);
         // Whatever a program does takes a cycle at least, so that time goes on.
         running.time += memory.spent.max(1);
+        running.used += memory.spent;
         let at = costs.time(running.time);
         let (fault, exits) = match result {
             Ok(Work::GoesOn) => return,
@@ -322,8 +348,19 @@ impl Machine for SimulatedMachine {
         Some(count)
     }
 
+    fn measures(&self) -> bool {
+        self.calibration.is_some()
+    }
+
+    fn gain(&mut self, process: ProcessId) -> Option<Gain> {
+        self.catch_up();
+        let pid = self.managed(process)?;
+        let touches = self.touches(pid, Effort::of_a_manager(process.start_time))?;
+        Some(Gain::from(&predict(&touches, self.calibration.as_ref()?)))
+    }
+
     fn promotion_seconds(&self) -> Option<f64> {
-        None
+        Some(self.calibration.as_ref()?.promotion.value)
     }
 
     fn rest(&mut self, time: Duration) {

@@ -1,0 +1,158 @@
+//! What a touch costs on a simulated core, measured as `mega doctor --calibrate` measures it on a live one: over working sets
+//! of several sizes, by base pages and by huge pages, in ways that differ.
+//!
+//! A simulated core waits for each touch, whatever comes between two. So of the ways there are two: touches anywhere, and
+//! neighbours together, which use whole lines of the page table. Nothing is left to chance: each number is exact.
+
+use std::time::Duration;
+
+use mega_core::worth::{Calibration, Estimate, Point, Touching, Validity};
+use mega_core::{BASE_PAGE_SIZE, PageSize};
+
+use super::{Mmu, Processor, Walk};
+use crate::costs::Costs;
+
+/// The smallest working set, and how many times as large the next one is.
+const SMALLEST: u64 = 1 << 20;
+const STEP: u64 = 4;
+/// The ways that a core that waits for each touch can tell apart.
+const WAYS: [Touching; 2] = [Touching::Serial, Touching::Neighbours];
+/// Touches that fill TLBs and caches before those that count, two lines of data and tables at least with each: more than the
+/// largest cache has; or twice the pages of the working set.
+const WARM_UP: u64 = 1 << 18;
+/// Touches that count.
+const MEASURED: u64 = 1 << 15;
+/// Lines of a base page.
+const LINES: u64 = BASE_PAGE_SIZE / 64;
+/// Pages whose entries share a line.
+const NEIGHBOURS: u64 = 8;
+
+/// Measures a core of a processor in a machine with so many bytes of memory.
+#[must_use]
+pub fn calibrate(processor: &Processor, walk: Walk, costs: &Costs, memory: u64) -> Calibration {
+    let sizes =
+        std::iter::successors(Some(SMALLEST), |size| Some(size * STEP)).take_while(|&size| {
+            // The smallest is always there.
+            size == SMALLEST || size <= memory / 2
+        });
+    let points = sizes.flat_map(|size| WAYS.map(|way| point(processor, walk, costs, size, way)));
+    Calibration {
+        valid_for: Validity {
+            processor: processor.name.to_owned(),
+            kernel: "simulated".to_owned(),
+            hypervisor: matches!(walk, Walk::Nested(_)).then(|| "simulated".to_owned()),
+            memory,
+        },
+        made: 0,
+        points: points.collect(),
+        giant: None,
+        promotion: Estimate::exact(costs.time(costs.promotion()).as_secs_f64()),
+    }
+}
+
+fn point(processor: &Processor, walk: Walk, costs: &Costs, size: u64, way: Touching) -> Point {
+    let [base, huge] = [PageSize::Base, PageSize::Huge]
+        .map(|page_size| nanoseconds(processor, walk, costs, size, way, page_size));
+    Point {
+        working_set: size,
+        touching: way,
+        ns: base,
+        saved: Estimate::exact(base - huge),
+    }
+}
+
+/// Nanoseconds that a touch takes.
+fn nanoseconds(
+    processor: &Processor,
+    walk: Walk,
+    costs: &Costs,
+    size: u64,
+    way: Touching,
+    page_size: PageSize,
+) -> f64 {
+    let mut mmu = Mmu::new(processor, walk);
+    let mut order = Order { way, size, next: 0 };
+    let pages = size / BASE_PAGE_SIZE;
+    for _ in 0..WARM_UP.min(2 * pages) {
+        order.touch(&mut mmu, page_size);
+    }
+    mmu.reset_counts();
+    for _ in 0..MEASURED {
+        order.touch(&mut mmu, page_size);
+    }
+    #[allow(clippy::cast_precision_loss)] // some millions
+    let cycles = mmu.counts().cycles as f64 / MEASURED as f64;
+    cycles * Duration::from_secs(1).as_nanos() as f64 / costs.hertz as f64
+}
+
+/// The order in which pages are touched.
+struct Order {
+    way: Touching,
+    size: u64,
+    next: u64,
+}
+
+impl Order {
+    fn touch(&mut self, mmu: &mut Mmu, page_size: PageSize) {
+        let number = self.next;
+        self.next += 1;
+        let pages = self.size / BASE_PAGE_SIZE;
+        match self.way {
+            Touching::Neighbours => {
+                let place = scattered(number / NEIGHBOURS);
+                let first = place % (pages / NEIGHBOURS) * NEIGHBOURS;
+                let page = first + number % NEIGHBOURS;
+                // From page to page the line moves, or all would fall into one set of the cache.
+                let line = (place >> 50) + number % NEIGHBOURS * 9;
+                mmu.touch(page * BASE_PAGE_SIZE + line % LINES * 64, page_size);
+            }
+            _ => {
+                let place = scattered(number);
+                let line = (place >> 50) % LINES;
+                let page = place % pages;
+                mmu.touch(page * BASE_PAGE_SIZE + line * 64, page_size);
+            }
+        }
+    }
+}
+
+/// Numbers that lie anywhere, the same each time: the mixing of Steele, Lea and Flood's splitmix64.
+fn scattered(number: u64) -> u64 {
+    let mut mixed = number.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    mixed ^ (mixed >> 31)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::translation::PROCESSORS;
+
+    #[test]
+    fn a_calibration_makes_sense_and_what_is_larger_saves_more() {
+        for processor in PROCESSORS {
+            let costs = Costs::mega_notebook();
+            let calibration = calibrate(processor, Walk::Native, &costs, 256 << 20);
+            assert_eq!(calibration.nonsense(), None, "{}", processor.name);
+            assert_eq!(
+                calibration.working_sets(),
+                [1 << 20, 4 << 20, 16 << 20, 64 << 20]
+            );
+            let saved = |size| calibration.saved_ns(size, 1e3, 1.0).value;
+            assert!(saved(64 << 20) > saved(4 << 20), "{}", processor.name);
+            let together = calibration.saved_ns(64 << 20, 1e3, 8.0).value;
+            assert!(together < saved(64 << 20), "{}", processor.name);
+        }
+    }
+
+    #[test]
+    fn nested_walks_save_more() {
+        let saved = |walk| {
+            let costs = Costs::trident_server();
+            let calibration = calibrate(PROCESSORS[0], walk, &costs, 256 << 20);
+            calibration.saved_ns(64 << 20, 1e3, 1.0).value
+        };
+        assert!(saved(Walk::Nested(PageSize::Base)) > saved(Walk::Native));
+    }
+}
