@@ -37,6 +37,41 @@ pub(super) struct Row {
     pub(super) paper: Vec<Option<f64>>,
 }
 
+impl Table {
+    /// A table whose numbers stand each beside the paper's number of its own.
+    pub(super) fn new(
+        title: impl Into<String>,
+        unit: Unit,
+        systems: Vec<String>,
+        rows: Vec<Row>,
+    ) -> Self {
+        Table {
+            title: title.into(),
+            unit,
+            systems,
+            reference: None,
+            is_course: false,
+            rows,
+        }
+    }
+
+    /// The same with the system at a place as the one that the others are compared with.
+    pub(super) fn against(self, reference: usize) -> Self {
+        Table {
+            reference: Some(reference),
+            ..self
+        }
+    }
+
+    /// The same with rows that are points of a course.
+    pub(super) fn by_course(self) -> Self {
+        Table {
+            is_course: true,
+            ..self
+        }
+    }
+}
+
 impl Row {
     /// Whether the paper's numbers are ratios to the system at that place.
     pub(super) fn is_relative(&self, reference: Option<usize>) -> bool {

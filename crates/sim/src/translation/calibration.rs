@@ -21,7 +21,7 @@ const WAYS: [Touching; 2] = [Touching::Serial, Touching::Neighbours];
 /// largest cache has; or twice the pages of the working set.
 const WARM_UP: u64 = 1 << 18;
 /// Touches that count.
-const MEASURED: u64 = 1 << 15;
+const MEASURED: u64 = 1 << 14;
 /// Lines of a base page.
 const LINES: u64 = BASE_PAGE_SIZE / 64;
 /// Pages whose entries share a line.

@@ -67,27 +67,19 @@ fn run(setting: &Setting<'_>) -> Result<Findings, Error> {
         }
         times.push(Row::ours(bytes::format(size), row));
     }
-    let table = |title: &str, unit, is_course, rows| Table {
-        title: title.to_owned(),
-        unit,
-        systems: names(&SYSTEMS),
-        reference: None,
-        is_course,
-        rows,
-    };
+    let table = |title, unit, rows| Table::new(title, unit, names(&SYSTEMS), rows);
     Ok(Findings {
         memory_bytes: setting.scale.bytes(LARGEST),
         tables: vec![
             table(
                 "CPU time of the manager, of one core, with huge pages from faults",
                 Unit::Share,
-                true,
                 costs,
-            ),
+            )
+            .by_course(),
             table(
                 "time until 95 % is huge, from base pages",
                 Unit::Seconds,
-                false,
                 times,
             ),
         ],

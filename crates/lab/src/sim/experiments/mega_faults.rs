@@ -72,25 +72,13 @@ fn run(setting: &Setting<'_>) -> Result<Findings, Error> {
         Row::beside("99th percentile", percentile(990), paper(P99)),
         Row::beside("99.9th percentile", percentile(999), paper(P999)),
     ];
-    let table = |title: &str, unit, reference, rows| Table {
-        title: title.to_owned(),
-        unit,
-        systems: names(&SYSTEMS),
-        reference,
-        is_course: false,
-        rows,
-    };
+    let table = |title: &str, unit, rows| Table::new(title, unit, names(&SYSTEMS), rows);
     let faults = cells(runs.iter().map(mega_sim::latencies::Latencies::count));
     Ok(Findings {
         memory_bytes,
         tables: vec![
-            table("time of a fault", Unit::Nanoseconds, Some(0), rows),
-            table(
-                "faults",
-                Unit::Count,
-                None,
-                vec![Row::ours("faults", faults)],
-            ),
+            table("time of a fault", Unit::Nanoseconds, rows).against(0),
+            table("faults", Unit::Count, vec![Row::ours("faults", faults)]),
         ],
         happened,
     })

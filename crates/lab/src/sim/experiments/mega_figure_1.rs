@@ -67,22 +67,19 @@ fn run(setting: &Setting<'_>) -> Result<Findings, Error> {
     Ok(Findings {
         memory_bytes,
         tables: vec![
-            Table {
-                title: "free in blocks after each round, of what was at the start".to_owned(),
-                unit: Unit::Share,
-                systems: systems.clone(),
-                reference: None,
-                is_course: true,
-                rows: rows.collect(),
-            },
-            Table {
-                title: "pages moved in all rounds".to_owned(),
-                unit: Unit::Count,
+            Table::new(
+                "free in blocks after each round, of what was at the start",
+                Unit::Share,
+                systems.clone(),
+                rows.collect(),
+            )
+            .by_course(),
+            Table::new(
+                "pages moved in all rounds",
+                Unit::Count,
                 systems,
-                reference: None,
-                is_course: false,
-                rows: vec![Row::ours("moved", cells(moved))],
-            },
+                vec![Row::ours("moved", cells(moved))],
+            ),
         ],
         happened,
     })

@@ -161,14 +161,7 @@ fn blocks(runs: &[Run]) -> Table {
         let name = format!("ended, {}", time(place));
         rows.push(Row::ours(name, of(&|run| run.afterwards[place])));
     }
-    Table {
-        title: "free blocks".to_owned(),
-        unit: Unit::Count,
-        systems: names(&COMPACTIONS),
-        reference: None,
-        is_course: true,
-        rows,
-    }
+    Table::new("free blocks", Unit::Count, names(&COMPACTIONS), rows).by_course()
 }
 
 /// The end of a period.
@@ -186,14 +179,13 @@ fn gained(runs: &[Run]) -> Table {
         });
         Row::ours(time(place), of.collect())
     };
-    Table {
-        title: "blocks gained for 1000 pages migrated, up to then".to_owned(),
-        unit: Unit::Count,
-        systems: names(&COMPACTIONS),
-        reference: Some(INGENS),
-        is_course: false,
-        rows: [0, 2, 5, 11, 23].map(after).to_vec(),
-    }
+    Table::new(
+        "blocks gained for 1000 pages migrated, up to then",
+        Unit::Count,
+        names(&COMPACTIONS),
+        [0, 2, 5, 11, 23].map(after).to_vec(),
+    )
+    .against(INGENS)
 }
 
 /// How much more is free than under Ingens, over the two minutes.
@@ -202,18 +194,17 @@ fn mean(runs: &[Run]) -> Table {
         let sum: u64 = run.under_pressure.iter().map(|(free, _)| free).sum();
         Some(number(sum) / number(UNDER_PRESSURE as u64))
     };
-    Table {
-        title: "free blocks under pressure, mean over two minutes".to_owned(),
-        unit: Unit::Count,
-        systems: names(&COMPACTIONS),
-        reference: Some(INGENS),
-        is_course: false,
-        rows: vec![Row::beside(
+    Table::new(
+        "free blocks under pressure, mean over two minutes",
+        Unit::Count,
+        names(&COMPACTIONS),
+        vec![Row::beside(
             "free blocks (the paper: nearly doubled)",
             runs.iter().map(mean).collect(),
             of_two([1.0, DOUBLED]),
         )],
-    }
+    )
+    .against(INGENS)
 }
 
 /// Table 7.
@@ -225,13 +216,11 @@ fn counts(runs: &[Run]) -> Table {
             .map(|run| Some(number(count(&run.compacted)) / scans));
         of.collect::<Vec<_>>()
     };
-    Table {
-        title: "compaction, for each period under pressure".to_owned(),
-        unit: Unit::Count,
-        systems: names(&COMPACTIONS),
-        reference: Some(INGENS),
-        is_course: false,
-        rows: vec![
+    Table::new(
+        "compaction, for each period under pressure",
+        Unit::Count,
+        names(&COMPACTIONS),
+        vec![
             Row::beside("pages scanned", per_scan(&|c| c.scanned), of_two(SCANNED)),
             Row::beside(
                 "pages isolated",
@@ -245,5 +234,6 @@ fn counts(runs: &[Run]) -> Table {
             ),
             Row::beside("pages failed", per_scan(&|c| c.failed), of_two(FAILED)),
         ],
-    }
+    )
+    .against(INGENS)
 }

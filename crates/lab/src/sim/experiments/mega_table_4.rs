@@ -59,13 +59,8 @@ fn run(setting: &Setting<'_>) -> Result<Findings, Error> {
         vec![None, Some(ingens / parts), Some(mega / parts), None]
     };
     let of = |value: &dyn Fn(&[Seen; 3]) -> u64| cells(runs.iter().map(value));
-    let table = |title: &str, rows| Table {
-        title: title.to_owned(),
-        unit: Unit::Count,
-        systems: names(&SYSTEMS),
-        reference: Some(REFERENCE),
-        is_course: false,
-        rows,
+    let table = |title: &str, rows| {
+        Table::new(title, Unit::Count, names(&SYSTEMS), rows).against(REFERENCE)
     };
     let after_three = "after three minutes";
     Ok(Findings {

@@ -55,14 +55,15 @@ fn run(setting: &Setting<'_>) -> Result<Findings, Error> {
     }
     Ok(Findings {
         memory_bytes,
-        tables: vec![Table {
-            title: "run time of a round".to_owned(),
-            unit: Unit::Seconds,
-            systems: names(&SYSTEMS),
-            reference: Some(INGENS_PLACE),
-            is_course: false,
-            rows: vec![Row::beside("a round", seconds, PAPER.to_vec())],
-        }],
+        tables: vec![
+            Table::new(
+                "run time of a round",
+                Unit::Seconds,
+                names(&SYSTEMS),
+                vec![Row::beside("a round", seconds, PAPER.to_vec())],
+            )
+            .against(INGENS_PLACE),
+        ],
         happened,
     })
 }

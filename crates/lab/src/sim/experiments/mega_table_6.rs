@@ -77,35 +77,22 @@ fn run(setting: &Setting<'_>) -> Result<Findings, Error> {
         walks.push(Some(share(counts.translation, counts.cycles)));
         happened.push(bed.happened());
     }
-    let table = |title: &str, unit, reference, row| Table {
-        title: title.to_owned(),
-        unit,
-        systems: names(&SYSTEMS),
-        reference,
-        is_course: false,
-        rows: vec![row],
-    };
+    let table = |title: &str, unit, row| Table::new(title, unit, names(&SYSTEMS), vec![row]);
     Ok(Findings {
         memory_bytes,
         tables: vec![
             table(
                 "time of a visit",
                 Unit::Nanoseconds,
-                Some(INGENS_PLACE),
                 Row::beside("a visit", visits, PAPER.to_vec()),
-            ),
+            )
+            .against(INGENS_PLACE),
             table(
                 "of it in translation",
                 Unit::Share,
-                None,
                 Row::ours("translation", walks),
             ),
-            table(
-                "memory in huge pages",
-                Unit::Share,
-                None,
-                Row::ours("huge", huge),
-            ),
+            table("memory in huge pages", Unit::Share, Row::ours("huge", huge)),
         ],
         happened,
     })

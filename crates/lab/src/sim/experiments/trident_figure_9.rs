@@ -116,39 +116,29 @@ fn run(setting: &Setting<'_>) -> Result<Findings, Error> {
             .collect()
     };
     let none = |_: &Case| vec![None; SYSTEMS.len()];
-    let table = |title: &str, unit, reference, rows| Table {
-        title: title.to_owned(),
-        unit,
-        systems: names(&SYSTEMS),
-        reference,
-        is_course: false,
-        rows,
-    };
+    let table = |title: &str, unit, rows| Table::new(title, unit, names(&SYSTEMS), rows);
     Ok(Findings {
         memory_bytes: setting.scale.bytes(TRIDENT_NODE),
         tables: vec![
             table(
                 "operations a second (the paper: relative to THP)",
                 Unit::PerSecond,
-                Some(THP_PLACE),
                 rows(|run| run.operations_per_second, &paper),
-            ),
+            )
+            .against(THP_PLACE),
             table(
                 "cycles in translation",
                 Unit::Share,
-                None,
                 rows(|run| run.translation, &none),
             ),
             table(
                 "memory in giant pages",
                 Unit::Share,
-                None,
                 rows(|run| run.giant, &none),
             ),
             table(
                 "memory in huge pages",
                 Unit::Share,
-                None,
                 rows(|run| run.huge, &none),
             ),
         ],

@@ -178,15 +178,8 @@ fn fragment(bed: &mut Testbed, seed: u64) {
     }
 }
 
-fn table(title: String, reference: Option<usize>, rows: Vec<Row>) -> Table {
-    Table {
-        title,
-        unit: Unit::Share,
-        systems: names(&SYSTEMS),
-        reference,
-        is_course: false,
-        rows,
-    }
+fn table(title: impl Into<String>, rows: Vec<Row>) -> Table {
+    Table::new(title, Unit::Share, names(&SYSTEMS), rows)
 }
 
 /// Table 3: shares of what the program has.
@@ -204,12 +197,10 @@ fn mapped(state: &str, place: usize, runs: &[Vec<Run>]) -> [Table; 2] {
     [
         table(
             format!("in giant pages, {state}"),
-            None,
             rows(|mapped| mapped.giant, |(giant, _)| giant),
         ),
         table(
             format!("in huge pages, {state}"),
-            None,
             rows(|mapped| mapped.huge, |(_, huge)| huge),
         ),
     ]
@@ -244,18 +235,15 @@ fn failures(runs: &[Vec<Run>]) -> [Table; 3] {
     });
     [
         table(
-            "fragmentation of free memory (FMFI) before".to_owned(),
-            None,
+            "fragmentation of free memory (FMFI) before",
             fragmentation.into_iter().collect(),
         ),
         table(
-            "faults that wanted a giant page and found no chunk, fragmented".to_owned(),
-            None,
+            "faults that wanted a giant page and found no chunk, fragmented",
             at_faults.collect(),
         ),
         table(
-            "promotions to giant pages that found no chunk, fragmented".to_owned(),
-            None,
+            "promotions to giant pages that found no chunk, fragmented",
             at_promotions.collect(),
         ),
     ]
@@ -271,12 +259,11 @@ fn moved(runs: &[Vec<Run>]) -> Table {
         };
         Row::ours(case.name, runs.iter().map(of).collect())
     });
-    Table {
-        title: "pages moved for each promotion to a giant page, fragmented".to_owned(),
-        unit: Unit::Count,
-        systems: names(&SYSTEMS),
-        reference: Some(NORMAL),
-        is_course: false,
-        rows: rows.collect(),
-    }
+    Table::new(
+        "pages moved for each promotion to a giant page, fragmented",
+        Unit::Count,
+        names(&SYSTEMS),
+        rows.collect(),
+    )
+    .against(NORMAL)
 }
