@@ -115,6 +115,11 @@ impl LinuxMachine {
         self.calibration.get_or_init(load).as_ref()
     }
 
+    /// Looks for this machine's calibration anew when it is needed next.
+    pub fn forget_calibration(&mut self) {
+        self.calibration.take();
+    }
+
     /// The host it is on.
     #[must_use]
     pub fn host(&self) -> &Arc<Host> {

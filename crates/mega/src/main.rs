@@ -1,6 +1,7 @@
 //! `mega`: manages the huge pages of programs. This file parses, dispatches and exits; the rest is in
 //! the modules.
 
+mod calibrator;
 mod cli;
 mod closeup;
 mod command;

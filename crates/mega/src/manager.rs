@@ -408,6 +408,7 @@ impl Group {
         }
         self.machine.inner.set_options(machine_options(&settings));
         self.machine.inner.set_chosen(settings.coverage_of.clone());
+        self.machine.inner.forget_calibration();
         self.engine.set_budgets(settings.budgets);
         self.engine.set_interval(settings.interval);
         self.due = Duration::ZERO;

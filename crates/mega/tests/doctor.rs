@@ -11,7 +11,9 @@ mod live;
 
 use std::process::{Command, Output};
 
-use live::skip;
+use live::daemon::{Daemon, Place};
+use live::{finish, skip, start, until};
+use rustix::process::Signal;
 use serde_json::{Value, json};
 
 const MEGA: &str = env!("CARGO_BIN_EXE_mega");
@@ -135,4 +137,42 @@ fn a_module_of_another_version_is_named_by_doctor_and_commands() {
     let run = with_another_module(&["run", "--dry-run", "--", "true"]);
     assert!(run.status.success());
     assert!(text(&run.stderr).contains(told), "{}", text(&run.stderr));
+}
+
+#[test]
+#[ignore = "takes long: make test-long"]
+fn a_daemon_has_a_machine_calibrated_at_an_idle_moment_and_once() {
+    let place = Place::new();
+    let config = |wait| {
+        place.write(&format!(
+            "calibrate_when_idle = \"{wait}\"\n[[select]]\nname = \"mine\"\nexecutable = \"{}\"\n",
+            place.program().display()
+        ));
+    };
+    config("never");
+    let daemon = Daemon::start(&place);
+    config("0s");
+    daemon.signal(Signal::HUP);
+    daemon.logs("calibrating this machine: there is no calibration yet");
+    let says = |what: &str| daemon.log().contains(what);
+    until("a calibration", || {
+        says("calibrated this machine in") || says("this machine is not calibrated")
+    });
+    if says("this machine is not calibrated") {
+        return skip(
+            "a_daemon_has_a_machine_calibrated_at_an_idle_moment_and_once",
+            &daemon.log(),
+        );
+    }
+    assert!(place.0.path().join("state/calibration.json").is_file());
+    assert_eq!(daemon.stop(), Some(0));
+    // The next one finds it.
+    let daemon = Daemon::start(&place);
+    let (program, _) = start(&mut place.workload());
+    until("steps", || {
+        place.status(daemon.pid())["groups"][0]["actions"]["steps"].as_u64() > Some(3)
+    });
+    assert!(!daemon.log().contains("calibrating"), "{}", daemon.log());
+    finish(program);
+    assert_eq!(daemon.stop(), Some(0));
 }

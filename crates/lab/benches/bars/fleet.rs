@@ -139,7 +139,7 @@ impl Daemon {
         let folder = tempfile::tempdir().map_err(|e| Error::io("making a folder", e))?;
         let config = folder.path().join("mega.toml");
         let text = format!(
-            "[metrics]\nsocket = \"{}\"\n[[select]]\nname = \"lab\"\nexecutable = \"/**/mega-lab\"\ninterval = \"{INTERVAL}s\"\n",
+            "calibrate_when_idle = \"never\"\n[metrics]\nsocket = \"{}\"\n[[select]]\nname = \"lab\"\nexecutable = \"/**/mega-lab\"\ninterval = \"{INTERVAL}s\"\n",
             folder.path().join(METRICS).display()
         );
         std::fs::File::create(&config)

@@ -9,7 +9,7 @@ const SHORTEST: f64 = 0.05;
 
 /// Follows `/proc/uptime`, which adds up the idle time of all CPUs and costs little on a machine with many.
 #[derive(Debug, Default)]
-pub(crate) struct IdleCpus {
+pub struct IdleCpus {
     last: Option<(f64, f64)>,
     idle: Option<f64>,
 }
@@ -17,7 +17,7 @@ pub(crate) struct IdleCpus {
 impl IdleCpus {
     /// The mean number of CPUs that were idle since it was last asked; where that was just now, the same as then. `None`
     /// where it is not known.
-    pub(crate) fn since_last(&mut self, kernel: &dyn Kernel) -> Option<f64> {
+    pub fn since_last(&mut self, kernel: &dyn Kernel) -> Option<f64> {
         let text = kernel.read(Path::new("/proc/uptime")).ok()?;
         let (up, idle) = parse(&text)?;
         let (up_then, idle_then) = *self.last.get_or_insert((up, idle));

@@ -5,7 +5,7 @@ pub(crate) mod bpf;
 pub(crate) mod cgroups;
 pub mod clear;
 pub mod coverage;
-pub(crate) mod idle;
+pub mod idle;
 pub mod memory;
 pub(crate) mod nodes;
 pub mod pressure;

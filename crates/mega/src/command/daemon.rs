@@ -14,6 +14,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use sd_notify::NotifyState;
 use tracing::{info, warn};
 
+use crate::calibrator::Calibrator;
 use crate::cli::Daemon;
 use crate::config::{self, Config};
 use crate::control::Server;
@@ -149,7 +150,13 @@ fn serve(
 ) {
     let timeout = Timespec::try_from(CHECK).unwrap_or_default();
     let mut features = config.node_features.clone().map(NodeFeatures::new);
+    let mut calibrator = (!args.dry_run).then(Calibrator::new);
     while !worker.has_ended() {
+        if let Some(calibrator) = &mut calibrator
+            && calibrator.update(&LiveKernel, config.calibrate_when_idle)
+        {
+            use_calibration(worker, &config);
+        }
         if let Some(features) = &mut features {
             features.update(&LiveKernel);
         }
@@ -166,6 +173,14 @@ fn serve(
                 return;
             }
         }
+    }
+}
+
+/// Has the managers take over a calibration that was made just now.
+fn use_calibration(worker: &Worker, config: &Config) {
+    // They look for one whenever they take over a configuration.
+    if let Err(error) = worker.configure(config.clone()) {
+        warn!("the calibration is used after a reload only: {error}");
     }
 }
 

@@ -15,7 +15,7 @@ use toml::Spanned;
 use toml::de::DeValue;
 
 use super::reader::{self, ConfigError, Source, TableReader};
-use super::{Config, Metrics, Select, Settings};
+use super::{CALIBRATE_WHEN_IDLE, Config, Metrics, Select, Settings};
 use crate::selection::Selection;
 use crate::value;
 
@@ -49,6 +49,7 @@ struct Draft {
     metrics: Metrics,
     status_group: Option<u32>,
     node_features: Option<PathBuf>,
+    calibrate_when_idle: Option<Option<Duration>>,
     defaults: Overrides,
     selects: Vec<Written>,
 }
@@ -126,6 +127,9 @@ impl Draft {
             &mut self.node_features,
             root.optional("node_features", reader::absolute_path)?,
         );
+        if let Some(wait) = root.optional("calibrate_when_idle", wait_or_never)? {
+            self.calibrate_when_idle = Some(wait);
+        }
         if let Some(defaults) = root.raw("defaults") {
             let mut reader = table(source, "defaults", defaults)?;
             self.defaults.read(&mut reader)?;
@@ -176,6 +180,9 @@ impl Draft {
             metrics: self.metrics,
             status_group: self.status_group,
             node_features: self.node_features,
+            calibrate_when_idle: self
+                .calibrate_when_idle
+                .unwrap_or(Some(CALIBRATE_WHEN_IDLE)),
             selects: selects.collect::<Result<_, _>>()?,
         })
     }
@@ -386,6 +393,16 @@ fn tracker(value: &DeValue<'_>) -> Result<Option<TrackerKind>, String> {
         name => name.parse().map(Some).map_err(|_| {
             format!("'{name}' is no tracker; there are auto, module, bpf, page_idle and mapped")
         }),
+    }
+}
+
+/// `None` for never.
+fn wait_or_never(value: &DeValue<'_>) -> Result<Option<Duration>, String> {
+    match reader::string(value)? {
+        "never" => Ok(None),
+        text => value::wait(text)
+            .map(Some)
+            .map_err(|error| format!("{error}; or never")),
     }
 }
 

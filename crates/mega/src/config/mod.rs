@@ -17,6 +17,9 @@ use crate::selection::Selection;
 
 pub(crate) use load::load;
 
+/// How long a CPU must have been idle before a machine is calibrated, where the configuration does not say.
+const CALIBRATE_WHEN_IDLE: Duration = Duration::from_secs(60);
+
 /// Whether there is a configuration at `path` that is right and selects something.
 pub(crate) fn selects_something(path: &std::path::Path) -> bool {
     load(path).is_ok()
@@ -101,6 +104,8 @@ pub(crate) struct Config {
     pub(crate) status_group: Option<u32>,
     /// The file to keep for Node Feature Discovery; `None` for none.
     pub(crate) node_features: Option<PathBuf>,
+    /// How long a CPU must have been idle before the daemon has a machine calibrated that is not; `None` for never.
+    pub(crate) calibrate_when_idle: Option<Duration>,
     /// The selections. A process belongs to the first that takes it. There is at least one.
     pub(crate) selects: Vec<Select>,
 }

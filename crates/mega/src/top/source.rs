@@ -97,6 +97,7 @@ fn everything(interval: Duration) -> Config {
         fault: FaultMode::Inherit,
         status_group: None,
         node_features: None,
+        calibrate_when_idle: None,
         metrics: Metrics::default(),
         selects: vec![select],
     }

@@ -27,6 +27,7 @@ fn everything_that_can_be_written_is_read() {
 tracker = "mapped"
 fault = "base"
 node_features = "/etc/features.d/mega"
+calibrate_when_idle = "30s"
 [defaults]
 policy = "mega"
 parameters = { scans = 5, promote_utilization = 0.4 }
@@ -64,6 +65,7 @@ coverage_of = "shared"
         config.node_features.as_deref(),
         Some(Path::new("/etc/features.d/mega"))
     );
+    assert_eq!(config.calibrate_when_idle, Some(Duration::from_secs(30)));
     let [redis, rest] = config.selects.as_slice() else {
         panic!("two selects")
     };
@@ -117,7 +119,7 @@ fn unknown_keys_name_file_line_and_nearest() {
     );
     assert_eq!(
         refusal(&format!("colour = 1\n{SELECT}")),
-        "mega.toml:1: unknown key 'colour'; there are tracker, fault, metrics, status_group, node_features, defaults, select"
+        "mega.toml:1: unknown key 'colour'; there are tracker, fault, metrics, status_group, node_features, calibrate_when_idle, defaults, select"
     );
 }
 
