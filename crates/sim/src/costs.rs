@@ -30,6 +30,8 @@ pub struct Costs {
     pub map_giant: u64,
     /// Mapping a span by huge pages again.
     pub split_giant: u64,
+    /// The hypervisor's exchange of what is behind two huge pages, in a batch of 512.
+    pub exchange: u64,
     /// Reading and clearing the Accessed bit of a base page that is mapped.
     pub look_page: u64,
     /// The same for a huge page.
@@ -50,6 +52,7 @@ impl Costs {
     /// | promotion | 0.6 ms a region, with 512 copies | `mega_core::gain::Price` (2 virtual CPUs, Linux 6.18) |
     /// | split | 0.1 ms | `docs/architecture.md`, "Budgets and the lock bound" |
     /// | giant page | 82 us to map, 6 us to split | the project's patched 6.12 in emulation, without a copy |
+    /// | exchange | 0.977 us | Trident, section 6: about 500 us for 1 GiB in one batch |
     /// | look | 11.5 ms per GiB of base pages, 0.15 ms of huge ones | `crates/linux/src/observe/clear.rs`, and 0.5 ms for reading |
     /// | migration | 1 us beyond the copy | an estimate: not measured |
     /// | scanning a frame | 5 ns | an estimate: a cache miss for every few `struct page`s |
@@ -70,6 +73,7 @@ impl Costs {
             split: ns(100_000),
             map_giant: ns(82_000),
             split_giant: ns(6_000),
+            exchange: ns(977),
             look_page: ns(44),
             look_huge: ns(290),
             inspect_page: ns(115),

@@ -20,6 +20,8 @@ enum Faults {
     Base,
     Huge,
     Giant,
+    /// Giant pages where one fits, otherwise base pages.
+    GiantOnly,
 }
 
 /// When memory is compacted.
@@ -44,6 +46,10 @@ pub(super) struct System {
     compaction: Option<(&'static str, When)>,
     giant_pages: bool,
     chunk_choice: ChunkChoice,
+    /// Whether the hypervisor exchanges memory where a guest's kernel would copy huge pages for giant ones.
+    exchanges: bool,
+    /// The share of a core that a policy of the papers may use.
+    cpu_share: f64,
 }
 
 /// Linux with base pages only.
@@ -55,6 +61,8 @@ pub(super) const BASE: System = System {
     compaction: None,
     giant_pages: false,
     chunk_choice: ChunkChoice::LeastOccupied,
+    exchanges: false,
+    cpu_share: 1.0,
 };
 
 /// Linux with THP always, and khugepaged's defaults.
@@ -113,6 +121,27 @@ pub(super) const TRIDENT_NC: System = System {
     ..TRIDENT
 };
 
+/// Trident without huge pages.
+pub(super) const TRIDENT_1G_ONLY: System = System {
+    name: "trident-1g-only",
+    faults: Faults::GiantOnly,
+    policy: Some("trident-1g-only"),
+    ..TRIDENT
+};
+
+/// Trident in a guest that lets promotion use a tenth of a core (section 7, "Performance with Trident-PV").
+pub(super) const TRIDENT_TENTH: System = System {
+    cpu_share: 0.1,
+    ..TRIDENT
+};
+
+/// The same where the hypervisor exchanges memory.
+pub(super) const TRIDENT_PV: System = System {
+    name: "trident-pv",
+    exchanges: true,
+    ..TRIDENT_TENTH
+};
+
 /// mega's own policy on a stock kernel with the module.
 pub(super) const ADAPTIVE: System = System {
     name: "adaptive",
@@ -157,14 +186,21 @@ impl System {
         Settings {
             thp: match self.faults {
                 Faults::Base => Thp::Madvise,
-                Faults::Huge | Faults::Giant => Thp::Always,
+                Faults::Huge | Faults::Giant | Faults::GiantOnly => Thp::Always,
             },
-            giant_faults: self.faults == Faults::Giant,
+            huge_faults: self.faults != Faults::GiantOnly,
+            giant_faults: self.takes_giant(),
             giant_pages: self.giant_pages,
             chunk_choice: self.chunk_choice,
-            zeroes_ahead: self.faults == Faults::Giant,
+            zeroes_ahead: self.takes_giant(),
+            exchanges: self.exchanges,
             ..Settings::default()
         }
+    }
+
+    /// Whether faults take giant pages.
+    fn takes_giant(&self) -> bool {
+        matches!(self.faults, Faults::Giant | Faults::GiantOnly)
     }
 
     /// khugepaged, where it runs.
@@ -182,7 +218,7 @@ impl System {
         let (budgets, interval) = if name == promotion::DEFAULT_POLICY {
             (Budgets::default(), Interval::Auto)
         } else {
-            (unbounded(), Interval::Fixed(Interval::EQUAL))
+            (bounded_by(self.cpu_share), Interval::Fixed(Interval::EQUAL))
         };
         Ok(Some(Engine::new(policy, budgets, interval)))
     }
@@ -203,10 +239,10 @@ impl System {
     }
 }
 
-/// The papers' systems bound nothing.
-fn unbounded() -> Budgets {
+/// The papers' systems bound nothing but, where one says so, the CPU time.
+fn bounded_by(cpu_share: f64) -> Budgets {
     Budgets {
-        cpu_share: 1.0,
+        cpu_share,
         copy_bytes_per_second: 1 << 50,
         standstill: 1.0,
     }
@@ -245,6 +281,8 @@ mod tests {
             TRIDENT,
             TRIDENT_FAULTS,
             TRIDENT_NC,
+            TRIDENT_1G_ONLY,
+            TRIDENT_PV,
             ADAPTIVE,
             ADAPTIVE_GIANT,
             compacting("linux", Some("linux")),

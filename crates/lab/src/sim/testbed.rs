@@ -64,6 +64,13 @@ pub(super) fn always<T>(result: Result<T, Infallible>) -> T {
     }
 }
 
+/// Gives a kernel so much memory of its own, which nobody can move.
+pub(super) fn boot(kernel: &mut Kernel, bytes: u64) {
+    for _ in 0..bytes / BASE_PAGE_SIZE {
+        kernel.allocate_own(Pages::Unmovable(0), 0);
+    }
+}
+
 impl Testbed {
     /// A machine just booted, with so much memory on each node.
     pub(super) fn new(
@@ -78,6 +85,17 @@ impl Testbed {
             ))
         })?;
         let kernel = Kernel::new(&layout, system.settings(), hardware.costs);
+        Testbed::on(kernel, system, scale, hardware)
+    }
+
+    /// A machine whose memory is already as somebody left it.
+    pub(super) fn on(
+        mut kernel: Kernel,
+        system: System,
+        scale: Scale,
+        hardware: Hardware,
+    ) -> Result<Self, Error> {
+        kernel.set(system.settings());
         let mut machine = SimulatedMachine::new(kernel, CPUS);
         machine.set_processor(hardware.processor, hardware.walk);
         if system.asks_what_is_gained() {
@@ -106,10 +124,7 @@ impl Testbed {
 
     /// Gives the kernel so much memory of its own, which nobody can move.
     pub(super) fn boot(&mut self, bytes: u64) {
-        let kernel = self.machine.kernel_mut();
-        for _ in 0..bytes / BASE_PAGE_SIZE {
-            kernel.allocate_own(Pages::Unmovable(0), 0);
-        }
+        boot(self.machine.kernel_mut(), bytes);
     }
 
     /// Starts a program that the manager sees.

@@ -38,7 +38,7 @@ impl MappedBytes {
 }
 
 /// Mappings and page tables.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct AddressSpace {
     /// In address order; they do not overlap.
     areas: Vec<Area>,

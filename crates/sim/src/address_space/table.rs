@@ -8,7 +8,7 @@ use super::bits::Bits;
 const NONE: u32 = u32::MAX;
 
 /// The page tables of one span: a PMD table and what it leads to.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct SpanTable {
     /// The giant page that maps all of it. Its parts stay noted below, as huge pages.
     pub(crate) giant: Option<Marks>,
@@ -35,7 +35,7 @@ impl SpanTable {
 }
 
 /// What maps a region.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum Entry {
     None,
     Base(Box<BasePages>),

@@ -158,9 +158,12 @@ impl Kernel {
             page.frame = to;
         }
         self.memory.free(Frame::new(block * 512));
-        self.count_migrated(512);
+        self.counters.migrated += 512;
+        if !self.settings.exchanges {
+            self.counters.bytes_copied += mega_core::HUGE_PAGE_SIZE;
+        }
         counts.migrated += 512;
-        *took += 512 * self.costs.copy_page + self.costs.migrate_page;
+        *took += self.cost_of_moving_huge() + self.costs.migrate_page;
         true
     }
 }

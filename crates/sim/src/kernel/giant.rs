@@ -33,6 +33,7 @@ impl Kernel {
             (0, 0)
         } else {
             match self.gather(pid, span) {
+                (true, took) if self.settings.exchanges => (0, took),
                 (true, took) => (GIANT_PAGE_SIZE, took),
                 (false, took) => {
                     self.counters.giant_promotion_failed += 1;
@@ -70,8 +71,17 @@ impl Kernel {
         }
         (
             true,
-            took + (GIANT_PAGE_SIZE / BASE_PAGE_SIZE) * self.costs.copy_page,
+            took + chunk.blocks().count() as u64 * self.cost_of_moving_huge(),
         )
+    }
+
+    /// What moving a huge page for a giant one takes, in cycles: a copy, or an exchange by the hypervisor.
+    pub(super) fn cost_of_moving_huge(&self) -> u64 {
+        if self.settings.exchanges {
+            self.costs.exchange
+        } else {
+            512 * self.costs.copy_page
+        }
     }
 
     /// Moves the huge page of a region into a free block.

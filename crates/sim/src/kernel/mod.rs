@@ -60,7 +60,7 @@ pub struct Counters {
 }
 
 /// A process.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Process {
     /// What it is called.
     pub id: ProcessId,
@@ -108,7 +108,7 @@ impl Pid {
 }
 
 /// The kernel, its memory and its processes.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Kernel {
     memory: PhysicalMemory,
     processes: Vec<Process>,

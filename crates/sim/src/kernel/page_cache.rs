@@ -10,7 +10,7 @@ const NONE: u32 = u32::MAX;
 
 /// Pages of one file, by their number. Reclaim goes through them in the order in which they came, and gives those that were
 /// used since a second chance.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct PageCache {
     frames: Vec<u32>,
     used: Vec<bool>,

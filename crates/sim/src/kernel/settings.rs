@@ -76,6 +76,9 @@ pub struct Settings {
     /// Whether faults find giant chunks zeroed (Trident's asynchronous zero-fill). The zeroing itself then costs no
     /// program's time.
     pub zeroes_ahead: bool,
+    /// Whether this is a guest whose hypervisor exchanges the memory behind huge pages instead of letting them be copied, for
+    /// giant pages and where chunks are emptied for them (Trident, section 6).
+    pub exchanges: bool,
 }
 
 impl Default for Settings {
@@ -89,6 +92,7 @@ impl Default for Settings {
             giant_pages: false,
             chunk_choice: ChunkChoice::LeastOccupied,
             zeroes_ahead: false,
+            exchanges: false,
         }
     }
 }

@@ -322,6 +322,34 @@ fn a_span_becomes_giant_by_a_copy_into_an_emptied_chunk() {
     assert_eq!(outcome, Outcome::AlreadySo, "each has one page of data");
 }
 
+/// Trident, section 6: 500 us for 1 GiB where the hypervisor exchanges what is behind it.
+#[test]
+fn a_span_becomes_giant_by_an_exchange_of_what_lies_behind_it() {
+    let settings = Settings {
+        giant_pages: true,
+        exchanges: true,
+        ..Settings::default()
+    };
+    let mut kernel = kernel(7 << 10, settings);
+    let pid = kernel.spawn(0);
+    let start = kernel
+        .map(pid, 2 * GIANT_PAGE_SIZE, Advice::Huge)
+        .next_multiple_of(GIANT_PAGE_SIZE);
+    for region in Region::wholly_inside(start, start + GIANT_PAGE_SIZE) {
+        kernel.touch(pid, region.start()).unwrap();
+    }
+    let copied_before = kernel.counters().bytes_copied;
+    let (outcome, cycles) = kernel.promote_giant(pid, Region::containing(start));
+    assert_eq!(outcome, Outcome::Remapped { copied: 0 });
+    assert_eq!(kernel.counters().bytes_copied, copied_before);
+    let microseconds = kernel.costs().time(cycles).as_micros();
+    assert!(
+        (500..600).contains(&microseconds),
+        "the paper: 500 us, and mapping it; {microseconds}"
+    );
+    assert_eq!(kernel.check(0), Ok(()));
+}
+
 /// Memory with blocks of which every other page is in use.
 fn checkered(mib: u64) -> Kernel {
     let mut kernel = kernel(mib, settings(Thp::Never, Defrag::Never));

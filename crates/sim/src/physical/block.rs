@@ -14,7 +14,7 @@ use super::mobility::Mobility;
 pub(super) const NONE: u32 = u32::MAX;
 
 /// What is in a block.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) enum Contents {
     /// It begins a free area of this order, 9 or 10.
     Free { order: u8 },
@@ -47,7 +47,7 @@ impl Links {
 }
 
 /// A block.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct BlockRecord {
     pub(super) contents: Contents,
     /// Where it stands in its free list, if it begins a free area.
@@ -113,7 +113,7 @@ pub(super) enum FrameKind {
 /// The records of the frames of a split block: 9 bytes for each.
 ///
 /// A frame's word holds the links of a free area, or the owner of a movable page.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Frames {
     words: [u64; FRAMES_PER_BLOCK],
     kinds: [u8; FRAMES_PER_BLOCK],

@@ -51,7 +51,7 @@ pub struct Events {
 }
 
 /// The physical memory of a machine.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct PhysicalMemory {
     zones: Vec<Zone>,
     /// For each node, the zones that it asks, in order.

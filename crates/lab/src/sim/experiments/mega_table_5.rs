@@ -18,7 +18,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "mega-table-5",
     title: "memory that a program frees before a promotion pays",
     source: "MEGA, table 5",
-    about: "A program fills 8 GB, goes over it once and frees all of it, 12 times (the paper: 50). Its run time for each round: faults, and what it stands still for; touches of what is mapped cost nothing here. A smaller machine ends its rounds before the manager looks again: the scale should be 1.",
+    about: "A program fills 8 GB, goes over it once and frees all of it, 12 times (the paper: 50). Its run time for each round: faults, touches, and what it stands still for. A smaller machine ends its rounds before the manager looks again: the scale should be 1.",
     memory: MEGA_BYTES,
     scale: 1,
     run,

@@ -1,5 +1,6 @@
 //! The experiments, each in a file of its own.
 
+mod fragmenter;
 mod growth;
 mod mega_faults;
 mod mega_figure_1;
@@ -7,8 +8,14 @@ mod mega_figure_2;
 mod mega_table_4;
 mod mega_table_5;
 mod mega_table_6;
+mod mega_table_9;
 mod pages;
+mod trident_figure_10;
+mod trident_figure_11;
+mod trident_figure_12;
+mod trident_figure_13;
 mod trident_figure_9;
+mod trident_programs;
 mod trident_tables;
 
 use super::experiment::Experiment;
@@ -16,14 +23,19 @@ use super::findings::Happened;
 use super::system::{System, compacting};
 
 /// All that there are, in the order in which they run.
-pub(super) const ALL: [&Experiment; 9] = [
+pub(super) const ALL: [&Experiment; 14] = [
     &mega_figure_1::EXPERIMENT,
     &mega_faults::EXPERIMENT,
     &mega_table_4::EXPERIMENT,
     &mega_table_5::EXPERIMENT,
     &mega_table_6::EXPERIMENT,
     &mega_figure_2::EXPERIMENT,
+    &mega_table_9::EXPERIMENT,
     &trident_figure_9::EXPERIMENT,
+    &trident_figure_10::EXPERIMENT,
+    &trident_figure_11::EXPERIMENT,
+    &trident_figure_12::EXPERIMENT,
+    &trident_figure_13::EXPERIMENT,
     &trident_tables::EXPERIMENT,
     &growth::EXPERIMENT,
 ];
@@ -35,6 +47,8 @@ const MEGA_KERNEL: u64 = 3 << 29;
 
 /// One node of Trident's machine (table 1).
 const TRIDENT_NODE: u64 = 192 << 30;
+/// What its kernel uses: as large a part as on MEGA's machine.
+const TRIDENT_KERNEL: u64 = TRIDENT_NODE / 32;
 
 /// Memory of MEGA's machine that is in use where so many blocks are free before an experiment begins.
 const fn in_use(free_blocks: u64) -> u64 {

@@ -6,10 +6,10 @@ use std::time::Duration;
 use mega_sim::address_space::MappedBytes;
 use mega_sim::kernel::Counters;
 
-use super::{TRIDENT_NODE, names};
+use super::fragmenter::fragment;
+use super::{TRIDENT_KERNEL, TRIDENT_NODE, names};
 use crate::error::Error;
 use crate::live::metric::Unit;
-use crate::random::{Random, below};
 use crate::sim::experiment::{Experiment, Setting};
 use crate::sim::findings::{Findings, Happened, Row, Table};
 use crate::sim::hardware;
@@ -89,13 +89,9 @@ const CASES: [Case; 4] = [
         failed: (None, 0.36),
     },
 ];
-/// The kernel's own memory: as large a part as on MEGA's machine.
-const KERNEL: u64 = TRIDENT_NODE / 32;
 const TIME: Duration = Duration::from_secs(300);
 /// Between two sweeps of a program. Trident does not look at what is used.
 const REST: Duration = Duration::from_secs(60);
-/// Pages of the file that the fragmenter reads, for each four of memory.
-const FILE: u64 = 5;
 
 /// A program under a system.
 struct Run {
@@ -140,9 +136,9 @@ fn one(
 ) -> Result<(Run, Happened), Error> {
     let node = setting.scale.bytes(TRIDENT_NODE);
     let mut bed = Testbed::new(system, &[node], setting.scale, hardware::trident_server())?;
-    bed.boot(setting.scale.bytes(KERNEL));
+    bed.boot(setting.scale.bytes(TRIDENT_KERNEL));
     if is_fragmented {
-        fragment(&mut bed, setting.seed);
+        fragment(bed.machine.kernel_mut(), setting.seed);
     }
     let memory = bed.machine.kernel().memory();
     let fmfi = 1.0 - share(memory.free_blocks() * 512, memory.free_frames());
@@ -162,20 +158,6 @@ fn one(
         fmfi,
     };
     Ok((run, bed.happened()))
-}
-
-/// Section 3: caches a large file, and reads it at random offsets, so that reclaim frees pages that do not lie together.
-fn fragment(bed: &mut Testbed, seed: u64) {
-    let kernel = bed.machine.kernel_mut();
-    let pages = u32::try_from(kernel.memory().frames() / 4 * FILE).unwrap_or(u32::MAX);
-    for page in 0..pages {
-        kernel.read_file(page, 0);
-    }
-    let mut random = Random::new(seed);
-    for _ in 0..pages {
-        let page = below(random.word(), pages as usize);
-        kernel.read_file(u32::try_from(page).unwrap_or(0), 0);
-    }
 }
 
 fn table(title: impl Into<String>, rows: Vec<Row>) -> Table {

@@ -3,20 +3,24 @@
 mod accesses;
 mod churn;
 mod filling;
+mod holes;
 mod objects;
 mod regions;
 mod resident;
 mod sweep;
 mod using;
+mod values;
 
 pub(super) use accesses::Accesses;
 pub(super) use churn::Churn;
 use filling::Filling;
+pub(super) use holes::Holes;
 pub(super) use objects::Objects;
 pub(super) use regions::Regions;
 pub(super) use resident::{Resident, STEP};
 use sweep::Sweep;
 use using::Using;
+pub(super) use values::Values;
 
 /// Pages that a program touches before others have their turn.
 const AT_ONCE: u64 = 256;

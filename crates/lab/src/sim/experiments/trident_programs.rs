@@ -1,0 +1,258 @@
+//! Trident's programs, and what an operation of theirs costs under a system: what figures 9 to 13 have in common.
+
+use std::time::Duration;
+
+use mega_sim::Kernel;
+use mega_sim::kernel::Pid;
+use mega_sim::physical::Layout;
+use mega_sim::translation::{Counts, Mmu, SKYLAKE_SP, Walk};
+
+use super::fragmenter::fragment;
+use super::{TRIDENT_KERNEL, TRIDENT_NODE, names};
+use crate::error::Error;
+use crate::live::metric::Unit;
+use crate::random::Random;
+use crate::sim::experiment::Setting;
+use crate::sim::findings::{Happened, Row, Table};
+use crate::sim::hardware::{self, Hardware};
+use crate::sim::numbers::{number, share};
+use crate::sim::programs::{Accesses, Resident};
+use crate::sim::system::System;
+use crate::sim::testbed::{Testbed, boot};
+
+/// A program of the paper.
+pub(super) struct Case {
+    pub(super) name: &'static str,
+    bytes: u64,
+    /// The pieces in which its memory comes.
+    piece: u64,
+    accesses: Accesses,
+}
+
+/// Sizes are those of table 2.
+pub(super) const CASES: [Case; 3] = [
+    Case {
+        name: "GUPS",
+        bytes: 32 << 30,
+        piece: 32 << 30,
+        accesses: Accesses::Gups,
+    },
+    Case {
+        name: "Btree",
+        bytes: 21 << 29,
+        piece: 128 << 10,
+        accesses: Accesses::Btree,
+    },
+    Case {
+        name: "XSBench",
+        bytes: 117 << 30,
+        piece: 117 << 30,
+        accesses: Accesses::XsLookup,
+    },
+];
+
+const TIME: Duration = Duration::from_secs(300);
+/// Between two sweeps of a program: so short that each look of a manager finds what is used.
+const REST: Duration = Duration::from_secs(4);
+/// Touches before those that count, and those, at the paper's size; fewer where there is less to touch.
+const WARM_UP: u64 = 500_000;
+const MEASURED: u64 = 2_000_000;
+/// So many at least.
+const FEWEST: u64 = 20_000;
+
+/// A program under a system.
+pub(super) struct Run {
+    pub(super) operations_per_second: f64,
+    translation: f64,
+    giant: f64,
+    huge: f64,
+}
+
+/// What the programs find when they start.
+pub(super) enum Memory {
+    /// Memory just booted.
+    Unfragmented,
+    /// Memory as the fragmenter left it.
+    Fragmented(Box<Kernel>),
+}
+
+impl Memory {
+    /// Memory that the fragmenter has worked on. It takes the longest of an experiment, so all runs begin with the same.
+    pub(super) fn fragmented(setting: &Setting<'_>) -> Result<Self, Error> {
+        (setting.progress)("fragmenting memory");
+        let hardware = hardware::trident_server();
+        let layout = Layout::new(&[setting.scale.bytes(TRIDENT_NODE)]).map_err(|error| {
+            Error::Failed(format!(
+                "simulating a machine of that size: {error}; choose another --scale"
+            ))
+        })?;
+        let mut kernel = Kernel::new(&layout, mega_sim::Settings::default(), hardware.costs);
+        boot(&mut kernel, setting.scale.bytes(TRIDENT_KERNEL));
+        fragment(&mut kernel, setting.seed);
+        Ok(Memory::Fragmented(Box::new(kernel)))
+    }
+
+    fn bed(
+        &self,
+        system: System,
+        hardware: Hardware,
+        setting: &Setting<'_>,
+    ) -> Result<Testbed, Error> {
+        let scale = setting.scale;
+        match self {
+            Memory::Unfragmented => {
+                Testbed::new(system, &[scale.bytes(TRIDENT_NODE)], scale, hardware)
+            }
+            Memory::Fragmented(kernel) => {
+                Testbed::on(kernel.as_ref().clone(), system, scale, hardware)
+            }
+        }
+    }
+}
+
+/// All runs of an experiment: for each program one under each system.
+pub(super) struct Runs {
+    systems: Vec<System>,
+    of_cases: Vec<Vec<Run>>,
+    pub(super) happened: Vec<Happened>,
+}
+
+impl Runs {
+    /// Runs each program under each system, each with the walk that it has there.
+    pub(super) fn of(
+        systems: &[(System, Walk)],
+        memory: &Memory,
+        setting: &Setting<'_>,
+    ) -> Result<Self, Error> {
+        let mut happened: Vec<Happened> = Vec::new();
+        let mut of_cases = Vec::new();
+        for case in &CASES {
+            let mut of_case = Vec::new();
+            for &(system, walk) in systems {
+                (setting.progress)(&format!("{}, {}", case.name, system.name));
+                let (run, what) = one(case, system, walk, memory, setting)?;
+                of_case.push(run);
+                super::add(&mut happened, what);
+            }
+            of_cases.push(of_case);
+        }
+        Ok(Runs {
+            systems: systems.iter().map(|(system, _)| *system).collect(),
+            of_cases,
+            happened,
+        })
+    }
+
+    /// Operations a second, beside the paper's, which gives ratios to the system at a place; and how memory is mapped. `paper`
+    /// tells of a program what it says of each system.
+    pub(super) fn tables(
+        &self,
+        reference: usize,
+        paper: impl Fn(&str) -> Vec<Option<f64>>,
+    ) -> Vec<Table> {
+        let cases = || CASES.iter().zip(&self.of_cases);
+        let of = |runs: &[Run], value: fn(&Run) -> f64| -> Vec<Option<f64>> {
+            runs.iter().map(|run| Some(value(run))).collect()
+        };
+        let speeds = cases().map(|(case, runs)| {
+            let ours = of(runs, |run| run.operations_per_second);
+            Row::beside(case.name, ours, paper(case.name))
+        });
+        let shares = |title: &str, value: fn(&Run) -> f64| {
+            let rows = cases().map(|(case, runs)| Row::ours(case.name, of(runs, value)));
+            Table::new(title, Unit::Share, names(&self.systems), rows.collect())
+        };
+        let name = self.systems[reference].name;
+        vec![
+            Table::new(
+                format!("operations a second (the paper: relative to {name})"),
+                Unit::PerSecond,
+                names(&self.systems),
+                speeds.collect(),
+            )
+            .against(reference),
+            shares("cycles in translation", |run| run.translation),
+            shares("memory in giant pages", |run| run.giant),
+            shares("memory in huge pages", |run| run.huge),
+        ]
+    }
+
+    /// The mean, over the programs, of how many times as fast they are as under the system at a place.
+    pub(super) fn mean_speeds(&self, reference: usize) -> Vec<Option<f64>> {
+        let count = number(self.of_cases.len() as u64);
+        let of = |system: usize| {
+            let ratios = self.of_cases.iter().map(|runs| {
+                runs[system].operations_per_second / runs[reference].operations_per_second
+            });
+            Some(ratios.sum::<f64>() / count)
+        };
+        (0..self.systems.len()).map(of).collect()
+    }
+}
+
+/// On the machine itself, under each of these systems.
+pub(super) fn native<const N: usize>(systems: [System; N]) -> [(System, Walk); N] {
+    systems.map(|system| (system, Walk::Native))
+}
+
+fn one(
+    case: &Case,
+    system: System,
+    walk: Walk,
+    memory: &Memory,
+    setting: &Setting<'_>,
+) -> Result<(Run, Happened), Error> {
+    let hardware = Hardware {
+        walk,
+        ..hardware::trident_server()
+    };
+    let mut bed = memory.bed(system, hardware, setting)?;
+    let bytes = setting.scale.bytes(case.bytes);
+    let pid = bed.start(Resident::new(bytes, case.piece.min(bytes), REST));
+    bed.run_for(TIME);
+    let mapped = bed.mapped(pid);
+    let (operations, counts) = measure(&mut bed, pid, case, bytes, walk, setting)?;
+    let seconds = number(counts.cycles) / number(hardware.costs.hertz);
+    let run = Run {
+        operations_per_second: number(operations) / seconds,
+        translation: share(counts.translation, counts.cycles),
+        giant: share(mapped.giant, mapped.resident()),
+        huge: share(mapped.huge, mapped.resident()),
+    };
+    Ok((run, bed.happened()))
+}
+
+/// Operations over a program's memory as it is mapped now, while nothing else runs.
+fn measure(
+    bed: &mut Testbed,
+    pid: Pid,
+    case: &Case,
+    bytes: u64,
+    walk: Walk,
+    setting: &Setting<'_>,
+) -> Result<(u64, Counts), Error> {
+    let kernel = bed.machine.kernel_mut();
+    // However it came about, the memory lies in one piece: mappings follow each other downwards.
+    let start = kernel.process(pid).space.areas()[0].start;
+    let mut mmu = Mmu::new(&SKYLAKE_SP, walk);
+    let mut random = Random::new(setting.seed);
+    let [warm_up, measured] =
+        [WARM_UP, MEASURED].map(|touches| setting.scale.count(touches).max(FEWEST));
+    let mut operations = 0;
+    let mut is_warm = false;
+    while !is_warm || mmu.counts().touches < measured {
+        for offset in case.accesses.next(bytes, &mut random) {
+            let address = start + offset;
+            let touched = kernel
+                .touch(pid, address)
+                .map_err(|fault| Error::Failed(format!("simulating {}: {fault}", case.name)))?;
+            mmu.touch(address, touched.page_size);
+        }
+        operations += 1;
+        if !is_warm && mmu.counts().touches >= warm_up {
+            (is_warm, operations) = (true, 0);
+            mmu.reset_counts();
+        }
+    }
+    Ok((operations, mmu.counts()))
+}
