@@ -102,8 +102,8 @@ fn draw_head(picture: &mut Picture, summary: &Summary) {
         "One program with base pages, with THP always and under mega",
     );
     let subtitle = format!(
-        "{size} used at random and {size} touched sparsely; medians of {} runs; in brackets: against base pages",
-        summary.rounds
+        "{size} used at random and {size} touched sparsely; {}; in brackets: against base pages",
+        summary.runs()
     );
     picture.text(24.0, 56.0, style(12, false, FAINT), &subtitle);
 }

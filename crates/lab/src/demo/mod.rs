@@ -8,6 +8,7 @@ mod picture;
 mod plan;
 mod progress;
 mod settle;
+mod simulated;
 mod summary;
 mod table;
 
@@ -24,6 +25,7 @@ use mega_linux::settings::thp_mode::{Guard, ThpMode};
 
 use crate::error::Error;
 use crate::interrupt::Interrupt;
+use crate::sim::demo::{MACHINE, MEMORY};
 use crate::warm_up::warm_up;
 use measure::Sample;
 use mode::Mode;
@@ -51,21 +53,32 @@ pub struct Args {
 }
 
 /// Runs the demo. The global THP mode is `always` while the program runs with it, and as before afterwards,
-/// also after Ctrl-C; after a crash, the next start of mega puts it back.
+/// also after Ctrl-C; after a crash, the next start of mega puts it back. Where the kernel or the privileges do not allow it, it
+/// says so and runs the same program on the simulated machine.
 ///
 /// # Errors
-/// [`Error::Missing`] when the kernel or the privileges do not allow it, [`Error::Failed`] when the memory
-/// is too small or a run failed.
+/// [`Error::Failed`] when the memory is too small or a run failed.
 pub fn run(args: &Args) -> Result<ExitCode, Error> {
     let interrupt = Interrupt::catch()?;
     let kernel: Arc<dyn Kernel> = Arc::new(LiveKernel);
-    doctor::examine(&kernel).require().map_err(from_linux)?;
-    let run_dir = RunDir::open().map_err(from_linux)?;
-    require_global_mode(&kernel, &run_dir)?;
-    let plan = Plan::new(args.size, args.seconds)?;
+    let live = match require(&kernel) {
+        Ok(run_dir) => Some(run_dir),
+        Err(Error::Missing(missing)) => {
+            eprintln!("mega demo: programs cannot be managed here: {missing}");
+            eprintln!("mega demo: what follows is from a simulated machine ({MACHINE})");
+            None
+        }
+        Err(other) => return Err(other),
+    };
+    let plan = match live {
+        Some(_) => Plan::new(args.size, args.seconds)?,
+        None => Plan::simulated(MEMORY, args.size)?,
+    };
     let mut picture = PictureFile::open(&args.svg)?;
-
-    let samples = compare(&plan, &kernel, &run_dir, &interrupt)?;
+    let samples = match &live {
+        Some(run_dir) => compare(&plan, &kernel, run_dir, &interrupt)?,
+        None => simulated::compare(&plan, &interrupt)?,
+    };
     let summary = Summary::new(&plan, &samples)?;
     picture.write(&chart::draw(&summary))?;
     let output = if args.json {
@@ -76,6 +89,14 @@ pub fn run(args: &Args) -> Result<ExitCode, Error> {
     println!("{output}");
     eprintln!("mega demo: the picture is in {}", args.svg.display());
     Ok(ExitCode::SUCCESS)
+}
+
+/// Sees whether the live runs are possible here.
+fn require(kernel: &Arc<dyn Kernel>) -> Result<RunDir, Error> {
+    doctor::examine(kernel).require().map_err(from_linux)?;
+    let run_dir = RunDir::open().map_err(from_linux)?;
+    require_global_mode(kernel, &run_dir)?;
+    Ok(run_dir)
 }
 
 /// Puts the global mode back if a killed mega left it changed, and sees whether it may be changed: by doing it, for

@@ -28,6 +28,8 @@ const SHORTEST_MEASURED: f64 = 1.0;
 /// What the demo will do.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Plan {
+    /// Whether the machine is a simulated one.
+    pub(super) simulated: bool,
     /// Bytes of the dense area, and of the sparse one.
     pub(super) size: u64,
     /// Rounds of all modes.
@@ -43,6 +45,18 @@ impl Plan {
     /// [`Error::Failed`] when memory is too small.
     pub(super) fn new(size: Option<u64>, seconds: u32) -> Result<Self, Error> {
         Self::within(available::bytes()?, size, seconds)
+    }
+
+    /// The same on a simulated machine with so much memory. One round is enough: each would be the same.
+    ///
+    /// # Errors
+    /// [`Error::Failed`] when memory is too small.
+    pub(super) fn simulated(memory: u64, size: Option<u64>) -> Result<Self, Error> {
+        Ok(Plan {
+            simulated: true,
+            rounds: 1,
+            ..Self::within(memory, size, 0)?
+        })
     }
 
     fn within(available: u64, size: Option<u64>, seconds: u32) -> Result<Self, Error> {
@@ -67,6 +81,7 @@ impl Plan {
         let per_round = f64::from(seconds) / f64::from(ROUNDS) - beside_measured(size);
         let measured = (per_round / MODES).max(SHORTEST_MEASURED);
         Ok(Plan {
+            simulated: false,
             size,
             rounds: ROUNDS,
             measured: Duration::from_secs_f64(measured),

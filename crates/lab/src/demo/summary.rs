@@ -6,11 +6,14 @@ use super::measure::Sample;
 use super::mode::Mode;
 use super::plan::Plan;
 use crate::error::Error;
+use crate::sim::demo::MACHINE;
 use crate::statistics::median;
 
 /// The demo's result.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Summary {
+    /// Whether the machine was a simulated one.
+    pub(super) simulated: bool,
     /// Bytes of the dense area, and of the sparse one.
     pub(super) size_bytes: u64,
     /// Runs of each mode.
@@ -64,10 +67,20 @@ impl Summary {
             }
         }
         Ok(Summary {
+            simulated: plan.simulated,
             size_bytes: plan.size,
             rounds: plan.rounds,
             modes,
         })
+    }
+
+    /// What the numbers come from, in words.
+    pub(super) fn runs(&self) -> String {
+        if self.simulated {
+            format!("on a simulated machine ({MACHINE})")
+        } else {
+            format!("medians of {} runs", self.rounds)
+        }
     }
 }
 
@@ -88,15 +101,13 @@ impl ModeSummary {
         Ok(ModeSummary {
             mode,
             updates_per_second: median_of(&|s| s.updates_per_second)?,
-            resident_bytes: median_of(&|s| s.done.resident_bytes as f64)?,
-            huge_bytes: median_of(&|s| s.done.huge_bytes as f64)?,
+            resident_bytes: median_of(&|s| s.resident_bytes as f64)?,
+            huge_bytes: median_of(&|s| s.huge_bytes as f64)?,
             first_touch_p99_9_ns: median_of(&|s| {
-                s.done
-                    .first_touch
-                    .map_or(f64::NAN, |touch| touch.p99_9_ns as f64)
+                s.first_touch_p99_9_ns.map_or(f64::NAN, |time| time as f64)
             })?,
             manager_cpu_share: median_of(&|s| {
-                s.manager_cpu_seconds.unwrap_or(0.0) / s.done.seconds.max(f64::MIN_POSITIVE)
+                s.manager_cpu_seconds.unwrap_or(0.0) / s.seconds.max(f64::MIN_POSITIVE)
             })?,
             updates_per_second_spread: (
                 rates.clone().fold(f64::INFINITY, f64::min),

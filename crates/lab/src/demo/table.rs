@@ -15,10 +15,10 @@ pub(super) fn draw(summary: &Summary) -> String {
         rows.push(row);
     }
     format!(
-        "{} used at random, and {} of which one page in eight was touched once; medians of {} runs\n\n{}",
+        "{} used at random, and {} of which one page in eight was touched once; {}\n\n{}",
         bytes::format(summary.size_bytes),
         bytes::format(summary.size_bytes),
-        summary.rounds,
+        summary.runs(),
         align(&rows, &[Side::Left, Side::Right]).join("\n")
     )
 }

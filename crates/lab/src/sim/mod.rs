@@ -5,6 +5,7 @@
 //! it. Nothing reads a clock: the same seed gives the same bytes.
 
 mod command;
+pub(crate) mod demo;
 mod experiment;
 mod experiments;
 mod findings;
