@@ -31,7 +31,7 @@ use crate::process::ProcessId;
 use crate::sorted;
 
 /// The most steps that anything waits: over five minutes at 5 s a step.
-pub const LONGEST_WAIT: u64 = 64;
+pub const LONGEST_WAIT: u32 = 64;
 /// What a span without a chunk waits at first, as a power of two: 8 steps, most of a minute at 5 s. To search one costs
 /// the kernel a compaction, and chunks come back slowly.
 const FIRST_WAIT_FOR_A_CHUNK: u8 = 3;
@@ -50,19 +50,22 @@ pub enum Why {
 }
 
 /// How often something failed in a row, and the step from which it may be tried again.
+///
+/// There may be one for each of a million regions, so it is small. Steps that count are a second apart at least: 32 bits last for
+/// 136 years.
 #[derive(Clone, Copy, Debug, Default)]
 struct Wait {
     failures: u8,
-    until: u64,
+    until: u32,
 }
 
 impl Wait {
     /// Twice as long as the last time.
-    fn longer(self, now: u64) -> Self {
-        let steps = (1_u64 << self.failures.min(63)).min(LONGEST_WAIT);
+    fn longer(self, now: u32) -> Self {
+        let steps = (1_u32 << self.failures.min(31)).min(LONGEST_WAIT);
         Wait {
             failures: self.failures.saturating_add(1),
-            until: now + 1 + steps,
+            until: now.saturating_add(1 + steps),
         }
     }
 
@@ -73,22 +76,22 @@ impl Wait {
         }
     }
 
-    fn longest(now: u64) -> Self {
+    fn longest(now: u32) -> Self {
         Wait {
             failures: u8::MAX,
-            until: now + 1 + LONGEST_WAIT,
+            until: now.saturating_add(1 + LONGEST_WAIT),
         }
     }
 
     fn for_good() -> Self {
         Wait {
             failures: u8::MAX,
-            until: u64::MAX,
+            until: u32::MAX,
         }
     }
 
     /// Whether it goes on at this step.
-    fn lasts(self, now: u64) -> bool {
+    fn lasts(self, now: u32) -> bool {
         self.until > now
     }
 }
@@ -156,7 +159,7 @@ impl OfProcess {
     }
 
     /// Why all actions of this kind wait.
-    fn holds_all(&self, kind: ActionKind, now: u64) -> Option<Why> {
+    fn holds_all(&self, kind: ActionKind, now: u32) -> Option<Why> {
         if self.permission.lasts(now) {
             Some(Why::Failed(Cause::NotPermitted))
         } else if kind.is_promotion() && self.memory(kind.page_size()).lasts(now) {
@@ -188,7 +191,7 @@ impl OfProcess {
 
     /// Merges the news, and drops the regions that are gone. What was in vain is remembered for its time: the kernel
     /// unmaps shared memory when it splits a page of it, which then comes back.
-    fn settle(&mut self, observed: &ProcessObservation, now: u64) {
+    fn settle(&mut self, observed: &ProcessObservation, now: u32) {
         if !self.news.is_empty() {
             self.merge_news();
         }
@@ -229,7 +232,7 @@ impl OfProcess {
 /// What failed, and how long it is held back.
 #[derive(Debug, Default)]
 pub struct FailureMemory {
-    step: u64,
+    step: u32,
     /// By process.
     processes: Vec<OfProcess>,
 }
@@ -238,7 +241,7 @@ impl FailureMemory {
     /// Begins a step: forgets the regions and processes that are gone. Where it does not count it belongs to the step before,
     /// so that waits last no shorter where steps follow each other fast.
     pub(crate) fn begin_step(&mut self, observation: &Observation, counts: bool) {
-        self.step += u64::from(counts);
+        self.step = self.step.saturating_add(u32::from(counts));
         let step = self.step;
         self.processes.retain_mut(|failed| {
             let key = |seen: &ProcessObservation| seen.process;
