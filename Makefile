@@ -11,7 +11,7 @@ MODULES := $(shell sed -n 's/^PACKAGE_VERSION="\(.*\)"/\1/p' kernel/module/dkms.
 ETC = $(DESTDIR)/etc/mega
 
 .DEFAULT_GOAL := build
-.PHONY: help tools package-tools image-tools build demo lab-programs fleet-programs test test-user test-vm test-long test-kernel test-giant test-packages test-dkms test-image test-reproducible kernel kernel-deb pictures check bench experiments deb rpm image install install-mega install-lab install-mega-dkms install-hzmem-dkms clean
+.PHONY: help tools package-tools image-tools build demo lab-programs fleet-programs test test-user test-vm test-long test-kernel test-giant test-packages test-dkms test-image test-kubernetes test-reproducible kernel kernel-deb pictures check bench experiments deb rpm image install install-mega install-lab install-mega-dkms install-hzmem-dkms clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -105,6 +105,9 @@ test-dkms: deb ## have DKMS build the kernel modules' packages for Debian 12's k
 
 test-image: image fleet-programs ## run the image by podman beside a program on this machine that it manages
 	packaging/test/image target/image target/deb
+
+test-kubernetes: image fleet-programs ## run mega on a Kubernetes node of this machine: API server, kubelet, containerd (the first time well over ten minutes; as root)
+	packaging/test/kubernetes target/image target/deb "$$(packaging/test/build-kubernetes)"
 
 install: build ## install everything below $(DESTDIR)$(PREFIX) (/usr/local)
 	@$(MAKE) --no-print-directory install-mega install-lab
