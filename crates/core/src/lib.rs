@@ -25,6 +25,7 @@ mod per_kind;
 pub mod process;
 pub mod profile;
 pub mod promotion;
+pub mod savings;
 mod sorted;
 pub mod worth;
 

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use mega_core::engine::{Engine, Interval, StepReport, Unmet};
 use mega_core::promotion::{self, Policy};
+use mega_core::savings::Savings;
 use mega_core::{Action, Gain, Machine, Observation, Outcome, ProcessId, RegionRef};
 use mega_linux::process::claim::{Claim, ClaimError, Claims};
 use mega_linux::process::not_eligible::NotEligible;
@@ -15,6 +16,7 @@ use mega_linux::settings::chunk_order;
 use mega_linux::settings::fault::{FaultControl, FaultMode};
 use mega_linux::settings::ledger::Guard;
 use mega_linux::settings::run_dir::RunDir;
+use mega_linux::settings::shared_memory::{self, SharedMemory};
 use mega_linux::{Error, Host, LinuxMachine, MachineOptions, process};
 
 use crate::config::{Config, Settings};
@@ -58,6 +60,8 @@ pub(crate) struct Manager {
     fault: Fault,
     /// Keeps the global THP mode changed where the configuration says `fault = "base"`.
     fault_control: FaultControl,
+    /// Keeps `shmem_enabled` changed where the configuration says `shared_memory = "advise"`.
+    shared_memory: Option<Guard>,
     /// `None` without the kernel module.
     contiguity: Option<Contiguity>,
     /// Set while a group's policy wants the kernel to empty one chunk after the other.
@@ -122,6 +126,7 @@ impl Manager {
             watch_due: Duration::ZERO,
             fault,
             fault_control: FaultControl::Nothing,
+            shared_memory: None,
             held_elsewhere: BTreeSet::new(),
             last_error: None,
             watch: Watch::default(),
@@ -149,13 +154,19 @@ impl Manager {
     /// # Errors
     /// As [`Manager::manage_descendants`], and where the THP mode cannot be changed. Nothing has changed then.
     pub(crate) fn manage_configured(&mut self, config: Config) -> Result<(), Failure> {
-        let Config { fault, selects, .. } = config;
+        let Config {
+            fault,
+            shared_memory,
+            selects,
+            ..
+        } = config;
         let policies = selects
             .iter()
             .map(|select| select.settings.build_policy())
             .collect::<Result<Vec<_>, _>>()?;
         let fault_control = self.other_fault_control(fault)?;
         self.order_chunks(selects.iter().map(|select| &select.settings))?;
+        self.advise_shared_memory(shared_memory)?;
         // Nothing fails from here on.
         if let Some(control) = fault_control {
             self.fault_control = control;
@@ -200,6 +211,16 @@ impl Manager {
         }
         let run_dir = RunDir::open()?;
         FaultControl::prepare_for_all(self.host.kernel(), &run_dir, mode).map(Some)
+    }
+
+    /// Has the kernel place shared memory so that huge pages fit, or leaves that to what it was.
+    fn advise_shared_memory(&mut self, wanted: SharedMemory) -> Result<(), Error> {
+        if wanted == SharedMemory::Inherit || self.host.is_dry_run() {
+            self.shared_memory = None;
+        } else if self.shared_memory.is_none() {
+            self.shared_memory = shared_memory::advise(self.host.kernel(), &RunDir::open()?)?;
+        }
+        Ok(())
     }
 
     /// Sets the order in which the kernel empties chunks: one after the other where one of these policies wants that.
@@ -368,6 +389,8 @@ struct Group {
     due: Duration,
     /// Its latest step.
     latest: Option<Arc<StepReport>>,
+    /// What huge pages saved its processes.
+    savings: Savings,
     /// Whether the last processes stay in the report after they have ended. `mega run` reports on them.
     keeps_ended: bool,
     /// Processes that the latest step could not observe.
@@ -392,6 +415,7 @@ impl Group {
             claims: BTreeMap::new(),
             due: Duration::ZERO,
             latest: None,
+            savings: Savings::default(),
             keeps_ended: false,
             refusals: Refusals::default(),
             followed: Followed::default(),
@@ -503,6 +527,10 @@ impl Group {
             self.claims.remove(&departed);
         }
         self.unmet.clone_from(&report.unmet);
+        let host = self.machine.inner.host();
+        self.savings.step(&report.processes, |process| {
+            snapshot::stat(host, process).map(|stat| stat.cpu_time())
+        });
         if !(report.processes.is_empty() && self.keeps_ended) {
             self.latest = Some(Arc::new(report));
         }
@@ -522,6 +550,8 @@ impl Group {
             settings: Arc::clone(&self.settings),
             totals: self.engine.totals().clone(),
             latest: self.latest.clone(),
+            saved: self.savings.iter().collect(),
+            saved_in_all: self.savings.total(),
             refused: self.refusals.report(),
             refused_count: self.refusals.count(),
             not_eligible: self

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use mega_core::ProcessId;
 use mega_core::engine::{Interval, StepReport, Totals};
+use mega_core::worth::Estimate;
 use mega_linux::physical::buddyinfo;
 use mega_linux::process::Stat;
 use mega_linux::process::anatomy::anatomy;
@@ -57,6 +58,10 @@ pub(crate) struct GroupSnapshot {
     pub(crate) totals: Totals,
     /// The latest step; `None` before the first one.
     pub(crate) latest: Option<Arc<StepReport>>,
+    /// CPU seconds that huge pages saved the processes of which what they gain was measured.
+    pub(crate) saved: BTreeMap<ProcessId, Estimate>,
+    /// The same in all, since the start.
+    pub(crate) saved_in_all: Estimate,
     /// Processes that the latest step could not observe; at most 100.
     pub(crate) refused: Vec<RefusedReport>,
     /// How many these are in all.
@@ -176,6 +181,7 @@ impl GroupSnapshot {
                     .cloned()
                     .unwrap_or_default(),
                 gain: summary.gain.as_ref().map(GainReport::from),
+                saved_cpu_seconds: self.saved.get(&summary.process).copied(),
             })
             .collect();
         GroupStatus {
@@ -196,6 +202,7 @@ impl GroupSnapshot {
                 .as_ref()
                 .map(|chosen| chosen.words().collect()),
             short_of_coverage: self.short_of_coverage(),
+            saved_cpu_seconds: self.saved_in_all,
             totals: processes.iter().map(|process| process.observed).sum(),
             processes,
             refused: self.refused.clone(),
@@ -213,7 +220,7 @@ pub(crate) fn name(host: &Host, process: ProcessId) -> String {
 }
 
 /// `None` where the process has ended.
-fn stat(host: &Host, process: ProcessId) -> Option<Stat> {
+pub(crate) fn stat(host: &Host, process: ProcessId) -> Option<Stat> {
     let stat = process::stat(host.kernel().as_ref(), process.pid).ok();
     stat.filter(|stat| stat.process() == process)
 }

@@ -1,8 +1,11 @@
 //! `/proc/PID/stat`.
 
+use std::time::Duration;
+
 use mega_core::{BASE_PAGE_SIZE, ProcessId};
 
 use super::path;
+use super::tasks::TICK;
 use crate::Error;
 use crate::kernel::Kernel;
 
@@ -22,6 +25,8 @@ pub struct Stat {
     pub parent: u32,
     /// Field 9, `PF_*`.
     pub flags: u64,
+    /// Fields 14 and 15: CPU time that it used, all its threads together, in clock ticks.
+    pub cpu_ticks: u64,
     /// Field 20: the number of threads.
     pub threads: u64,
     /// Field 22, in clock ticks since boot.
@@ -58,12 +63,19 @@ impl Stat {
             state: field(3)?.chars().next()?,
             parent: u32::try_from(value(4)?).ok()?,
             flags: value(9)?,
+            cpu_ticks: value(14)?.saturating_add(value(15)?),
             threads: value(20)?,
             start_time: value(22)?,
             resident: value(24)?.saturating_mul(BASE_PAGE_SIZE),
             processor: value(39).and_then(|processor| u32::try_from(processor).ok()),
             layout: (26..=28).chain(45..=51).filter_map(value).collect(),
         })
+    }
+
+    /// CPU time that it used, all its threads together, to a hundredth of a second.
+    #[must_use]
+    pub fn cpu_time(&self) -> Duration {
+        Duration::from_nanos(self.cpu_ticks.saturating_mul(TICK))
     }
 
     /// Which life of a process this is.
@@ -121,6 +133,7 @@ mod tests {
         );
         assert_eq!(stat.name, "a (b) c");
         assert_eq!(stat.resident, 77 * BASE_PAGE_SIZE);
+        assert_eq!(stat.cpu_time(), Duration::from_millis(110));
         assert_eq!(stat.processor, Some(1));
         assert_eq!(stat.layout, [21, 22, 23, 45, 46, 47, 48, 49, 50, 51]);
         assert!(!stat.is_kernel_thread() && !stat.has_exited());

@@ -11,6 +11,7 @@ use mega_core::promotion::{self, BuildError, Parameters};
 use mega_linux::TrackerKind;
 use mega_linux::process::Chosen;
 use mega_linux::settings::fault::FaultMode;
+use mega_linux::settings::shared_memory::SharedMemory;
 use toml::Spanned;
 use toml::de::DeValue;
 
@@ -46,6 +47,7 @@ struct Written {
 struct Draft {
     tracker: Option<Option<TrackerKind>>,
     fault: Option<FaultMode>,
+    shared_memory: Option<SharedMemory>,
     metrics: Metrics,
     status_group: Option<u32>,
     node_features: Option<PathBuf>,
@@ -114,6 +116,10 @@ impl Draft {
             self.tracker = Some(tracker);
         }
         replace(&mut self.fault, root.optional("fault", fault)?);
+        replace(
+            &mut self.shared_memory,
+            root.optional("shared_memory", shared_memory)?,
+        );
         if let Some(metrics) = root.raw("metrics") {
             let mut reader = table(source, "metrics", metrics)?;
             self.metrics.read(&mut reader)?;
@@ -177,6 +183,7 @@ impl Draft {
             tracker: self.tracker.flatten(),
             // mega does not change unasked what concerns every program of the machine.
             fault: self.fault.unwrap_or(FaultMode::Inherit),
+            shared_memory: self.shared_memory.unwrap_or_default(),
             metrics: self.metrics,
             status_group: self.status_group,
             node_features: self.node_features,
@@ -411,6 +418,14 @@ fn fault(value: &DeValue<'_>) -> Result<FaultMode, String> {
         "base" => Ok(FaultMode::Base),
         "inherit" => Ok(FaultMode::Inherit),
         other => Err(format!("'{other}' is neither base nor inherit")),
+    }
+}
+
+fn shared_memory(value: &DeValue<'_>) -> Result<SharedMemory, String> {
+    match reader::string(value)? {
+        "advise" => Ok(SharedMemory::Advise),
+        "inherit" => Ok(SharedMemory::Inherit),
+        other => Err(format!("'{other}' is neither advise nor inherit")),
     }
 }
 

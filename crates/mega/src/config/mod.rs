@@ -12,6 +12,7 @@ use mega_core::promotion::{self, BuildError, DEFAULT_POLICY, Parameters, Policy}
 use mega_linux::TrackerKind;
 use mega_linux::process::Chosen;
 use mega_linux::settings::fault::FaultMode;
+use mega_linux::settings::shared_memory::SharedMemory;
 
 use crate::selection::Selection;
 
@@ -98,6 +99,8 @@ pub(crate) struct Config {
     pub(crate) tracker: Option<TrackerKind>,
     /// What page faults take while the daemon runs.
     pub(crate) fault: FaultMode,
+    /// Whether the kernel places shared memory so that huge pages fit, while the daemon runs.
+    pub(crate) shared_memory: SharedMemory,
     /// How metrics are served.
     pub(crate) metrics: Metrics,
     /// The group whose members may ask what the daemon sees and does.

@@ -89,7 +89,7 @@ impl SelectionLook {
             promised: group.settings.coverage,
             refused: group.refused_count,
             short: group.short_of_coverage(),
-            done: Done::from(&group.totals),
+            done: Done::of(&group.totals, group.saved_in_all),
             ..SelectionLook::default()
         };
         let mut programs: HashMap<&str, Uncovered> = HashMap::new();

@@ -6,6 +6,7 @@ use std::ops::{AddAssign, Sub};
 
 use mega_core::ActionKind;
 use mega_core::engine::Totals;
+use mega_core::worth::Estimate;
 use serde::{Deserialize, Serialize};
 
 use crate::report::cause_name;
@@ -113,12 +114,19 @@ pub(crate) struct Done {
     pub(crate) bytes_given_back: u64,
     pub(crate) bloat_bytes_added: u64,
     pub(crate) deferred_by_budget: u64,
+    /// CPU time that huge pages saved, in milliseconds.
+    pub(crate) saved_ms: u64,
+    /// The same, the least that the measurements allow.
+    pub(crate) saved_least_ms: u64,
+    /// The same, the most.
+    pub(crate) saved_most_ms: u64,
     /// Failed actions of all kinds, by cause.
     pub(crate) failures: Counts,
 }
 
-impl From<&Totals> for Done {
-    fn from(totals: &Totals) -> Self {
+impl Done {
+    /// What a selection did, and the CPU seconds that this saved.
+    pub(crate) fn of(totals: &Totals, saved: Estimate) -> Self {
         let mut failures = Counts::new();
         for (_, causes) in totals.failures.iter() {
             for (cause, count) in causes {
@@ -137,12 +145,38 @@ impl From<&Totals> for Done {
             bytes_given_back: totals.bytes_given_back,
             bloat_bytes_added: totals.bloat_bytes_added,
             deferred_by_budget: totals.deferred_by_budget,
+            saved_ms: milliseconds(saved.value),
+            saved_least_ms: milliseconds(saved.low),
+            saved_most_ms: milliseconds(saved.high),
             failures,
         }
     }
 }
 
+#[allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "it saturates"
+)]
+fn milliseconds(seconds: f64) -> u64 {
+    (seconds * 1000.0).round() as u64
+}
+
 impl Done {
+    /// What was saved, in seconds.
+    #[allow(
+        clippy::cast_precision_loss,
+        reason = "a time is shown with three digits"
+    )]
+    pub(crate) fn saved_cpu_seconds(&self) -> Estimate {
+        let seconds = |milliseconds: u64| milliseconds as f64 / 1000.0;
+        Estimate::within(
+            seconds(self.saved_ms),
+            seconds(self.saved_least_ms),
+            seconds(self.saved_most_ms),
+        )
+    }
+
     /// Each pair of fields of two, put together by `put`.
     fn zip(&self, other: &Done, put: impl Fn(u64, u64) -> u64) -> Done {
         // Taken apart so that a new field cannot be forgotten here.
@@ -158,6 +192,9 @@ impl Done {
             bytes_given_back,
             bloat_bytes_added,
             deferred_by_budget,
+            saved_ms,
+            saved_least_ms,
+            saved_most_ms,
             failures,
         } = other;
         Done {
@@ -172,6 +209,9 @@ impl Done {
             bytes_given_back: put(self.bytes_given_back, *bytes_given_back),
             bloat_bytes_added: put(self.bloat_bytes_added, *bloat_bytes_added),
             deferred_by_budget: put(self.deferred_by_budget, *deferred_by_budget),
+            saved_ms: put(self.saved_ms, *saved_ms),
+            saved_least_ms: put(self.saved_least_ms, *saved_least_ms),
+            saved_most_ms: put(self.saved_most_ms, *saved_most_ms),
             failures: zip(&self.failures, failures, put),
         }
     }

@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use clap::ValueEnum;
 use mega_core::bytes;
 
-use super::{Row, bytes_or_blank, descending, percent, share};
+use super::{Row, bytes_or_blank, cpu_time, descending, percent, share};
 
 /// A column, by which the table can be sorted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -24,6 +24,8 @@ pub(crate) enum Column {
     Giant,
     /// What the policy still wants huge pages for
     Wanted,
+    /// CPU time that huge pages saved it, as far as its gain was measured
+    Saved,
     /// Zero-filled memory in huge pages, as far as it was counted
     Bloat,
     /// What demotions gave back
@@ -34,7 +36,7 @@ pub(crate) enum Column {
 
 impl Column {
     /// Every column, in the order in which they are shown.
-    pub(crate) const ALL: [Column; 10] = [
+    pub(crate) const ALL: [Column; 11] = [
         Column::Name,
         Column::Pid,
         Column::Group,
@@ -42,6 +44,7 @@ impl Column {
         Column::Huge,
         Column::Giant,
         Column::Wanted,
+        Column::Saved,
         Column::Bloat,
         Column::GivenBack,
         Column::Failure,
@@ -57,6 +60,7 @@ impl Column {
             Column::Huge => "huge",
             Column::Giant => "giant",
             Column::Wanted => "wanted",
+            Column::Saved => "saved",
             Column::Bloat => "bloat",
             Column::GivenBack => "given back",
             Column::Failure => "last failure",
@@ -81,6 +85,9 @@ impl Column {
                 giant => percent(share(giant, row.observed.mapped)),
             },
             Column::Wanted => bytes_or_blank(row.tally.wanted),
+            Column::Saved => row
+                .saved
+                .map_or_else(String::new, |saved| cpu_time(saved.value)),
             Column::Bloat => row.observed.bloat.map_or_else(String::new, bytes::format),
             Column::GivenBack => bytes_or_blank(row.tally.bytes_given_back),
             Column::Failure => printable(&row.failure_in_words()),
@@ -98,6 +105,10 @@ impl Column {
             Column::Huge => descending(a.coverage(), b.coverage()),
             Column::Giant => most(|row| row.observed.giant),
             Column::Wanted => most(|row| row.tally.wanted),
+            Column::Saved => {
+                let saved = |row: &Row| row.saved.map(|saved| saved.value);
+                descending(saved(a), saved(b))
+            }
             Column::Bloat => descending(a.observed.bloat, b.observed.bloat),
             Column::GivenBack => most(|row| row.tally.bytes_given_back),
             Column::Failure => descending(latest_failure(a), latest_failure(b)),

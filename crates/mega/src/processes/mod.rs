@@ -5,6 +5,7 @@ mod column;
 use std::cmp::Ordering;
 
 use mega_core::bytes;
+use mega_core::worth::Estimate;
 
 use crate::report::{LastFailure, ManagerStatus, Observed, ProcessReport, TallyReport};
 
@@ -23,6 +24,8 @@ pub(crate) struct Row {
     pub(crate) resident: u64,
     pub(crate) observed: Observed,
     pub(crate) tally: TallyReport,
+    /// CPU seconds that huge pages saved it; `None` where that is not known.
+    pub(crate) saved: Option<Estimate>,
     /// Why it cannot be observed, if it cannot.
     pub(crate) refused: Option<String>,
 }
@@ -83,6 +86,7 @@ pub(crate) fn rows(managers: &[ManagerStatus]) -> Vec<Row> {
                 resident: process.resident,
                 observed: process.observed,
                 tally: process.tally.clone(),
+                saved: process.saved_cpu_seconds,
                 refused: None,
             };
             rows.extend(group.processes.iter().map(row));
@@ -94,6 +98,7 @@ pub(crate) fn rows(managers: &[ManagerStatus]) -> Vec<Row> {
                 resident: 0,
                 observed: Observed::default(),
                 tally: TallyReport::default(),
+                saved: None,
                 refused: Some(refused.why.clone()),
             }));
         }
@@ -139,6 +144,27 @@ fn bytes_or_blank(number: u64) -> String {
     }
 }
 
+/// CPU time in at most six characters: "4.1 s", "310 s", "85 min", "12 h".
+pub(crate) fn cpu_time(seconds: f64) -> String {
+    match seconds {
+        ..9.95 => format!("{seconds:.1} s"),
+        ..999.5 => format!("{seconds:.0} s"),
+        ..35_970.0 => format!("{:.0} min", seconds / 60.0),
+        _ => format!("{:.0} h", seconds / 3600.0),
+    }
+}
+
+/// CPU time with its interval, as "4.1 s (3.0 s to 5.2 s)".
+pub(crate) fn cpu_time_within(saved: Estimate) -> String {
+    let Estimate { value, low, high } = saved;
+    format!(
+        "{} ({} to {})",
+        cpu_time(value),
+        cpu_time(low),
+        cpu_time(high)
+    )
+}
+
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
@@ -160,6 +186,7 @@ pub(crate) mod tests {
                 bloat: None,
             },
             tally: TallyReport::default(),
+            saved: None,
             refused: None,
         }
     }
@@ -202,6 +229,26 @@ pub(crate) mod tests {
         let mut same = vec![row(9, "x", 1, 0), row(4, "x", 1, 0)];
         sort(&mut same, Column::Resident, true);
         assert_eq!(pids(&same), [4, 9]);
+    }
+
+    #[test]
+    fn a_cpu_time_is_short_and_never_too_long() {
+        for (seconds, text) in [
+            (0.0, "0.0 s"),
+            (4.12, "4.1 s"),
+            (310.4, "310 s"),
+            (5100.0, "85 min"),
+            (43_200.0, "12 h"),
+        ] {
+            assert_eq!(cpu_time(seconds), text);
+        }
+        let mut seconds = 0.01;
+        while seconds < 3e6 {
+            assert!(cpu_time(seconds).len() <= 7, "{}", cpu_time(seconds));
+            seconds *= 1.01;
+        }
+        let saved = Estimate::within(4.1, 3.0, 5.2);
+        assert_eq!(cpu_time_within(saved), "4.1 s (3.0 s to 5.2 s)");
     }
 
     #[test]

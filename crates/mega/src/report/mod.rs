@@ -16,6 +16,7 @@ mod worth;
 use std::collections::BTreeMap;
 
 use mega_core::engine::{ProcessSummary, Totals};
+use mega_core::worth::Estimate;
 use mega_core::{ActionKind, MemoryObservation};
 use serde::{Deserialize, Serialize};
 
@@ -136,6 +137,9 @@ pub(crate) struct ProcessReport {
     /// What huge pages would have gained it when that was measured last; `null` where that was not, or an older mega answers.
     #[serde(default)]
     pub(crate) gain: Option<GainReport>,
+    /// CPU time that huge pages saved it since then, in seconds; `null` with `gain`.
+    #[serde(default)]
+    pub(crate) saved_cpu_seconds: Option<Estimate>,
 }
 
 /// What was done since the start.

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use mega_core::promotion::Parameters;
+use mega_core::worth::Estimate;
 use serde::{Deserialize, Serialize};
 
 use super::{Actions, Memory, Observed, ProcessReport};
@@ -122,6 +123,9 @@ pub(crate) struct GroupStatus {
     /// Processes that have less.
     #[serde(default)]
     pub(crate) short_of_coverage: u64,
+    /// CPU time that huge pages saved its processes since the start, in seconds, as far as their gain was measured.
+    #[serde(default)]
+    pub(crate) saved_cpu_seconds: Estimate,
     /// As of the latest observation.
     pub(crate) processes: Vec<ProcessReport>,
     /// Over `processes`.

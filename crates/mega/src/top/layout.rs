@@ -74,6 +74,7 @@ const fn width(column: Column) -> u16 {
         Column::Name => 16,
         Column::Pid => 8,
         Column::Group => 8,
+        Column::Saved => 8,
         Column::Resident | Column::Giant | Column::Wanted | Column::Bloat | Column::GivenBack => 7,
         Column::Huge => 8,
         Column::Failure => 10,
@@ -81,11 +82,12 @@ const fn width(column: Column) -> u16 {
 }
 
 /// Columns that give way on a narrow screen, the first one first.
-const GIVE_WAY: [Column; 5] = [
+const GIVE_WAY: [Column; 6] = [
     Column::Failure,
     Column::GivenBack,
     Column::Group,
     Column::Bloat,
+    Column::Saved,
     Column::Giant,
 ];
 
@@ -96,6 +98,7 @@ const MARK: u16 = 2;
 #[derive(Clone, Copy, Debug)]
 struct Needs {
     giant: bool,
+    saved: bool,
     groups: bool,
 }
 
@@ -104,6 +107,7 @@ impl Needs {
         let first = rows.first().map(|row| &row.group);
         Needs {
             giant: rows.iter().any(|row| row.observed.giant > 0),
+            saved: rows.iter().any(|row| row.saved.is_some()),
             groups: rows.iter().any(|row| Some(&row.group) != first),
         }
     }
@@ -118,6 +122,9 @@ fn columns(screen: u16, needs: Needs) -> Vec<Place> {
     let needed = |shown: &[Column]| MARK + shown.iter().map(|&column| width(column)).sum::<u16>();
     if !needs.giant {
         shown.retain(|&column| column != Column::Giant);
+    }
+    if !needs.saved {
+        shown.retain(|&column| column != Column::Saved);
     }
     let roomy = needed(&shown) - width(Column::Failure) + WHOLE_FAILURE;
     if !needs.groups && screen < roomy {
@@ -158,10 +165,12 @@ mod tests {
 
     const ALL: Needs = Needs {
         giant: true,
+        saved: true,
         groups: true,
     };
     const FEW: Needs = Needs {
         giant: false,
+        saved: false,
         groups: false,
     };
 

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use mega_core::engine::{Budgets, Interval};
 use mega_linux::kernel::{Kernel, LiveKernel};
 use mega_linux::settings::fault::{FaultMeans, FaultMode};
+use mega_linux::settings::shared_memory::SharedMemory;
 use mega_linux::{Host, HostOptions, TrackerKind};
 use rustix::process::geteuid;
 
@@ -95,6 +96,7 @@ fn everything(interval: Duration) -> Config {
     Config {
         tracker: None,
         fault: FaultMode::Inherit,
+        shared_memory: SharedMemory::Inherit,
         status_group: None,
         node_features: None,
         calibrate_when_idle: None,

@@ -9,7 +9,7 @@ use super::history::History;
 use super::layout::Layout;
 use super::sample::Sample;
 use crate::processes::{self, Column, Row};
-use crate::report::ProcessDetail;
+use crate::report::{GroupStatus, ProcessDetail};
 
 /// Which process of which manager.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -147,6 +147,13 @@ impl State {
         processes::rows(managers)
             .into_iter()
             .find(|row| Key::of(row) == key)
+    }
+
+    /// A selection of a manager.
+    pub(super) fn group(&self, manager: u32, name: &str) -> Option<&GroupStatus> {
+        let mut managers = self.sample.as_ref()?.managers.iter();
+        let manager = managers.find(|known| known.pid == manager)?;
+        manager.groups.iter().find(|group| group.name == name)
     }
 
     pub(super) fn layout(&self) -> Layout {

@@ -6,8 +6,8 @@ use mega_core::bytes;
 use super::chart::{Chart, Series, Span};
 use super::reasons::{help, rest_in_words};
 use super::summary::Summary;
-use crate::history::{SelectionSlot, Slot};
-use crate::processes::{percent, share};
+use crate::history::{Done, SelectionSlot, Slot};
+use crate::processes::{cpu_time, cpu_time_within, percent, share};
 use crate::report::{DayReport, Mode, causes_in_words};
 use crate::utc;
 
@@ -61,6 +61,15 @@ fn prose(text: &str) -> String {
         _ => format!("<code>{}</code>", escaped(part)),
     });
     marked.collect()
+}
+
+/// CPU time that huge pages saved; a dash where nothing says so.
+fn saved_in_words(done: &Done) -> String {
+    let saved = done.saved_cpu_seconds();
+    match saved.high > 0.0 {
+        true => cpu_time(saved.value),
+        false => "-".to_owned(),
+    }
 }
 
 /// One daemon's day.
@@ -143,6 +152,13 @@ impl Part<'_> {
             gained += &format!(
                 "; {} would have been promoted",
                 bytes::format(done.would_promote.saturating_mul(HUGE_PAGE_SIZE))
+            );
+        }
+        let saved = done.saved_cpu_seconds();
+        if saved.high > 0.0 {
+            gained += &format!(
+                "; {} of CPU time saved, where what huge pages gain was measured",
+                cpu_time_within(saved)
             );
         }
         let spent = format!(
@@ -303,6 +319,7 @@ impl Part<'_> {
                 bytes::format(done.bytes_copied),
                 bytes::format(done.bytes_given_back),
                 bytes::format(done.bloat_bytes_added),
+                saved_in_words(done),
                 causes_in_words(&done.failures),
             ]
         });
@@ -313,6 +330,7 @@ impl Part<'_> {
             ("copied", true),
             ("given back", true),
             ("added", true),
+            ("CPU time saved", true),
             ("failed", false),
         ];
         format!(

@@ -334,6 +334,7 @@ pub(in crate::command) mod tests {
             tally: TallyReport::default(),
             not_eligible: BTreeMap::new(),
             gain: None,
+            saved_cpu_seconds: None,
         }
     }
 
@@ -378,6 +379,7 @@ pub(in crate::command) mod tests {
                 coverage: None,
                 coverage_of: None,
                 short_of_coverage: 0,
+                saved_cpu_seconds: Estimate::default(),
                 lock_bound_seconds: 0.01,
                 longest_hold_seconds: 0.003,
                 totals: processes.iter().map(|process| process.observed).sum(),

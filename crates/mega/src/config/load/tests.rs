@@ -119,7 +119,7 @@ fn unknown_keys_name_file_line_and_nearest() {
     );
     assert_eq!(
         refusal(&format!("colour = 1\n{SELECT}")),
-        "mega.toml:1: unknown key 'colour'; there are tracker, fault, metrics, status_group, node_features, calibrate_when_idle, defaults, select"
+        "mega.toml:1: unknown key 'colour'; there are tracker, fault, shared_memory, metrics, status_group, node_features, calibrate_when_idle, defaults, select"
     );
 }
 
@@ -275,6 +275,23 @@ proptest! {
             prop_assert!(error.starts_with("mega.toml") && !error.contains('\n'), "{}", error);
         }
     }
+}
+
+#[test]
+fn shared_memory_is_left_alone_unless_the_configuration_says_advise() {
+    let shared_memory = |main: &str| {
+        let config = load_files(&format!("{main}{SELECT}"), &[]);
+        config.expect("is right").shared_memory
+    };
+    assert_eq!(shared_memory(""), SharedMemory::Inherit);
+    assert_eq!(
+        shared_memory("shared_memory = \"advise\"\n"),
+        SharedMemory::Advise
+    );
+    assert_eq!(
+        refusal(&format!("shared_memory = \"always\"\n{SELECT}")),
+        "mega.toml:1: 'shared_memory': 'always' is neither advise nor inherit"
+    );
 }
 
 #[test]

@@ -31,13 +31,17 @@ const KEYS: [(&str, &str); 11] = [
     ("q, Ctrl-C", "quit"),
 ];
 
-const WORDS: [(&str, &str); 10] = [
+const WORDS: [(&str, &str); 11] = [
     (
         "huge",
         "of the memory that huge pages can map, what they do map",
     ),
     ("res", "all that is resident"),
     ("wanted", "what the policy still wants huge pages for"),
+    (
+        "saved",
+        "CPU time that huge pages saved it, where it was measured",
+    ),
     (
         "bloat",
         "zero-filled memory in huge pages, as far as it was counted",

@@ -8,8 +8,8 @@ use super::theme::Theme;
 use super::units::{cut, short};
 use super::{bar, machine, named};
 use crate::closeup::reason_in_words;
-use crate::processes::{Row, percent, share};
-use crate::report::{CellReport, MappingReport, ProcessDetail};
+use crate::processes::{Row, cpu_time_within, percent, share};
+use crate::report::{CellReport, GroupStatus, MappingReport, ProcessDetail};
 use crate::top::layout::Layout;
 use crate::top::state::{Key, State};
 
@@ -26,7 +26,7 @@ pub(super) fn lines(state: &State, key: Key, theme: Theme) -> Vec<Line<'static>>
     let detail = state.details.get(&key);
     lines.extend(strip(detail, width, theme));
     lines.extend(over_time(state, key, width, theme));
-    lines.push(why(detail, theme));
+    lines.push(why(state, key, detail, theme));
     lines
 }
 
@@ -45,16 +45,23 @@ fn facts(row: &Row, theme: Theme) -> [Line<'static>; 2] {
         )),
     ]);
     let failure = row.failure_in_words();
-    let mut second = vec![Span::raw(format!(
-        "+{} -{}, copied {}, gave back {}, bloat {}",
+    let mut done = format!(
+        "+{} -{}, copied {}, gave back {}",
         tally.promoted,
         tally.demoted,
         short(tally.bytes_copied),
-        short(tally.bytes_given_back),
-        row.observed
-            .bloat
-            .map_or_else(|| "not counted".to_owned(), short)
-    ))];
+        short(tally.bytes_given_back)
+    );
+    if let Some(bloat) = row.observed.bloat {
+        done += &format!(", bloat {}", short(bloat));
+    }
+    let mut second = vec![Span::raw(done)];
+    if let Some(saved) = row.saved {
+        second.push(Span::styled(
+            format!(", saved {}", cpu_time_within(saved)),
+            theme.huge(),
+        ));
+    }
     if !failure.is_empty() {
         second.push(Span::styled(format!("  ! {failure}"), theme.bad()));
     }
@@ -184,12 +191,27 @@ fn over_time(state: &State, key: Key, width: usize, theme: Theme) -> [Line<'stat
     ]
 }
 
+/// As "95.0 % of /memfd:*, largest promised". `None` where nothing is promised.
+fn promise_in_words(group: &GroupStatus) -> Option<String> {
+    let promised = percent(Some(group.coverage?));
+    Some(match &group.coverage_of {
+        Some(chosen) => format!("{promised} of {} promised", chosen.join(", ")),
+        None => format!("{promised} promised"),
+    })
+}
+
 /// What holds for the whole process.
-fn why(detail: Option<&ProcessDetail>, theme: Theme) -> Line<'static> {
+fn why(state: &State, key: Key, detail: Option<&ProcessDetail>, theme: Theme) -> Line<'static> {
     let Some(detail) = detail else {
         return Line::styled("asking its manager ...", theme.dim());
     };
     let mut text = format!("policy {}", detail.policy);
+    if let Some(promise) = state
+        .group(key.manager, &detail.group)
+        .and_then(promise_in_words)
+    {
+        text += &format!("; {promise}");
+    }
     if detail.step.is_none() {
         text += "; the manager looks closely at its next step";
     }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use mega_core::worth::Estimate;
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::buffer::Buffer;
@@ -64,6 +65,7 @@ fn process(pid: u32, name: &str, mapped: u64, huge: u64) -> ProcessReport {
         tally: TallyReport::default(),
         not_eligible: BTreeMap::new(),
         gain: None,
+        saved_cpu_seconds: None,
     }
 }
 
@@ -76,6 +78,7 @@ fn processes(step: u64) -> Vec<ProcessReport> {
         wanted: 11 * GIB - step * GIB * 3 / 4,
         ..TallyReport::default()
     };
+    redis.saved_cpu_seconds = Some(Estimate::within(31.2, 26.4, 36.9).scaled(seconds(step)));
     let mut postgres = process(2210, "postgres", 5 * GIB, GIB / 2);
     postgres.tally = TallyReport {
         promoted: 300,
@@ -120,6 +123,10 @@ fn processes(step: u64) -> Vec<ProcessReport> {
     all
 }
 
+fn seconds(step: u64) -> f64 {
+    f64::from(u32::try_from(step).unwrap_or(0))
+}
+
 fn sample(step: u64) -> Sample {
     Sample {
         time: 1_795_529_087 + 2 * step,
@@ -149,7 +156,7 @@ fn daemon(step: u64) -> ManagerStatus {
         fault: None,
         uptime_seconds: 273_900.0,
         manager: OwnCost {
-            cpu_seconds: 958.0 + 0.03 * f64::from(u32::try_from(step).unwrap_or(0)),
+            cpu_seconds: 958.0 + 0.03 * seconds(step),
             cpu_share: 0.0035,
             resident: 11 * MIB,
         },
@@ -172,9 +179,10 @@ fn daemon(step: u64) -> ManagerStatus {
             cpu_budget: 0.25,
             copy_budget: GIB,
             standstill: 0.5,
-            coverage: None,
-            coverage_of: None,
+            coverage: Some(0.9),
+            coverage_of: Some(vec!["heap".to_owned(), "/memfd:*".to_owned()]),
             short_of_coverage: 0,
+            saved_cpu_seconds: Estimate::default(),
             lock_bound_seconds: 0.01,
             longest_hold_seconds: 0.003,
             totals: processes.iter().map(|process| process.observed).sum(),
