@@ -1,18 +1,20 @@
 //! Recordings of programs' memory.
 //!
-//! A recording holds what a machine saw of some processes, look by look. [`Writer`] writes one as it is made, [`Reader`] reads
+//! A recording holds what a machine saw of some processes, look by look. [`Writer`] writes one as it is made, [`Reader`] reads it.
 //!
 //! | module | holds |
 //! |---|---|
 //! | [`look`] | what is recorded |
 //! | [`format`](mod@format) | how it lies in the file |
 //! | [`writer`], [`reader`] | writing and reading it, a look at a time |
+//! | [`overview`] | what a recording has, added up, and its heat maps |
 //! | [`replay`] | the replayed machine, and the course of a policy on it |
 
 #![forbid(unsafe_code)]
 
 pub mod format;
 pub mod look;
+pub mod overview;
 pub mod reader;
 pub mod replay;
 pub mod writer;

@@ -1,7 +1,5 @@
 //! `mega lab trace-info`: what a recording has, and a heat map of it: addresses against time.
 
-mod heat;
-mod overview;
 mod picture;
 mod terminal;
 
@@ -10,12 +8,12 @@ use std::io::BufReader;
 use std::path::{Path, PathBuf};
 
 use mega_core::ProcessId;
+use mega_record::overview::heat::HeatMap;
+use mega_record::overview::{Overview, ProcessOverview};
 use mega_record::{Header, Reader, Usable};
 use serde::Serialize;
 
 use crate::Error;
-use heat::HeatMap;
-use overview::{Overview, ProcessOverview};
 
 /// The version of what `--json` prints.
 const VERSION: u32 = 1;
@@ -114,7 +112,7 @@ fn overview(file: &Path) -> Result<(Overview, Header, Usable), Error> {
 /// Whose memory is drawn. `None` where nobody is there.
 fn chosen(overview: &Overview, pid: Option<u32>) -> Result<Option<ProcessId>, Error> {
     let Some(pid) = pid else {
-        return Ok(overview.largest());
+        return Ok(overview.by_size().first().copied());
     };
     let mut processes = overview.processes.keys().copied();
     match processes.find(|process| process.pid == pid) {
@@ -131,10 +129,7 @@ fn heat_map(
     process: ProcessId,
     usable: &Usable,
 ) -> Result<Option<HeatMap>, Error> {
-    let Some(known) = overview.processes.get(&process) else {
-        return Ok(None);
-    };
-    let Some(mut heat) = HeatMap::new(process.pid, &known.regions, usable.until) else {
+    let Some(mut heat) = overview.heat_map(process, usable.until) else {
         return Ok(None);
     };
     for look in open(file)? {

@@ -1,7 +1,8 @@
 //! The heat map of a recording as SVG.
 
+use mega_record::overview::heat::{COLUMNS, HeatMap, Row, Shown};
+
 use super::Info;
-use super::heat::{COLUMNS, HeatMap, Row, Shown};
 use crate::svg::{Anchor, FAINT, INK, Picture, Style, style};
 
 const WIDTH: f64 = 900.0;

@@ -3,9 +3,10 @@
 use std::fmt::Write;
 
 use mega_core::bytes;
+use mega_record::overview::ProcessOverview;
+use mega_record::overview::heat::{COLUMNS, HeatMap, Shown};
 
-use super::heat::{COLUMNS, HeatMap, Shown};
-use super::{Info, ProcessOverview};
+use super::Info;
 use crate::columns::{Side, align};
 
 /// What is used little, and what is used whole.

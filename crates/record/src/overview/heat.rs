@@ -1,4 +1,4 @@
-//! How much of which addresses was used when.
+//! A heat map: how much of which addresses was used when.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -6,43 +6,49 @@ use std::time::Duration;
 use mega_core::{HUGE_PAGE_SIZE, ProcessObservation};
 use serde::Serialize;
 
-/// Cells from left to right, and from top to bottom at most.
-pub(super) const COLUMNS: usize = 64;
+/// Cells from left to right.
+pub const COLUMNS: usize = 64;
+/// Cells from top to bottom, at most.
 const MOST_ROWS: usize = 32;
 
 /// One process's memory over time.
 #[derive(Debug, Serialize)]
-pub(super) struct HeatMap {
-    pub(super) pid: u32,
+pub struct HeatMap {
+    /// Of the process.
+    pub pid: u32,
     /// The time that a column stands for.
-    pub(super) column_seconds: f64,
+    pub column_seconds: f64,
     /// By address. What was never mapped has none.
-    pub(super) rows: Vec<Row>,
+    pub rows: Vec<Row>,
 }
 
 /// Some regions.
 #[derive(Debug, Serialize)]
-pub(super) struct Row {
-    /// The first address, and the first after the last.
-    pub(super) start: u64,
-    pub(super) end: u64,
-    pub(super) cells: Vec<Cell>,
+pub struct Row {
+    /// The first address.
+    pub start: u64,
+    /// The first address after the last.
+    pub end: u64,
+    /// By time.
+    pub cells: Vec<Cell>,
 }
 
 /// Some regions for some time: base pages, each counted at each look.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub(super) struct Cell {
-    pub(super) mapped: u64,
+pub struct Cell {
+    /// Mapped.
+    pub mapped: u64,
     /// Of them in huge pages, which hide which of them were used.
-    pub(super) huge: u64,
+    pub huge: u64,
     /// Of them mapped at looks that knew what was accessed.
-    pub(super) known: u64,
-    pub(super) accessed: u64,
+    pub known: u64,
+    /// Of them accessed since the look before.
+    pub accessed: u64,
 }
 
 /// What a cell shows.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Shown {
+pub enum Shown {
     /// Nothing was mapped.
     Nothing,
     /// What was accessed is not known.
@@ -54,8 +60,10 @@ pub(super) enum Shown {
 }
 
 impl Cell {
+    /// What it shows.
+    #[must_use]
     #[allow(clippy::cast_precision_loss, reason = "a shade")]
-    pub(super) fn shown(&self) -> Shown {
+    pub fn shown(&self) -> Shown {
         match self {
             Cell { mapped: 0, .. } => Shown::Nothing,
             Cell { known: 0, .. } => Shown::Unknown,
@@ -68,8 +76,9 @@ impl Cell {
 }
 
 impl HeatMap {
-    /// An empty map of these regions from the beginning until then. `None` without regions.
-    pub(super) fn new(pid: u32, regions: &BTreeSet<u64>, until: Duration) -> Option<Self> {
+    /// An empty map of these regions, by number, from the beginning until then. `None` without regions.
+    #[must_use]
+    pub fn new(pid: u32, regions: &BTreeSet<u64>, until: Duration) -> Option<Self> {
         let regions: Vec<u64> = regions.iter().copied().collect();
         let each = regions.len().div_ceil(MOST_ROWS).max(1);
         let row = |regions: &[u64]| {
@@ -93,7 +102,7 @@ impl HeatMap {
     }
 
     /// Adds a look at the process.
-    pub(super) fn add(&mut self, at: Duration, seen: &ProcessObservation) {
+    pub fn add(&mut self, at: Duration, seen: &ProcessObservation) {
         #[allow(
             clippy::cast_possible_truncation,
             clippy::cast_sign_loss,

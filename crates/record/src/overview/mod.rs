@@ -1,46 +1,61 @@
-//! What a recording has, added up.
+//! What a recording has, added up; and its heat maps ([`heat`]).
+
+pub mod heat;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use mega_core::{BASE_PAGE_SIZE, HUGE_PAGE_SIZE, ProcessId, ProcessObservation};
-use mega_record::Look;
 use serde::Serialize;
 
+use crate::look::Look;
+use heat::HeatMap;
+
 /// What a recording has.
-#[derive(Default)]
-pub(super) struct Overview {
-    pub(super) missed: u64,
-    pub(super) others: BTreeSet<String>,
-    pub(super) processes: BTreeMap<ProcessId, Known>,
+#[derive(Debug, Default)]
+pub struct Overview {
+    /// Looks that were due and were not made.
+    pub missed: u64,
+    /// Who else used Accessed bits or changed page sizes, at any time.
+    pub others: BTreeSet<String>,
+    /// Its processes.
+    pub processes: BTreeMap<ProcessId, Known>,
 }
 
 /// One process of it.
-#[derive(Default)]
-pub(super) struct Known {
-    pub(super) overview: ProcessOverview,
+#[derive(Debug, Default)]
+pub struct Known {
+    /// Its measures.
+    pub overview: ProcessOverview,
     /// Numbers of the regions that had a page at any time.
-    pub(super) regions: BTreeSet<u64>,
+    pub regions: BTreeSet<u64>,
 }
 
 /// One process of a recording. Sizes are in bytes, times in seconds since it began.
 #[derive(Clone, Debug, Default, Serialize)]
-pub(super) struct ProcessOverview {
-    pub(super) pid: u32,
-    pub(super) name: String,
-    pub(super) first: f64,
-    pub(super) last: f64,
-    pub(super) looks: u64,
+pub struct ProcessOverview {
+    /// Its pid.
+    pub pid: u32,
+    /// The command's name.
+    pub name: String,
+    /// When it was seen first.
+    pub first: f64,
+    /// When it was seen last.
+    pub last: f64,
+    /// Looks at it.
+    pub looks: u64,
     /// The most that was mapped at one look.
-    pub(super) peak: u64,
-    /// Means over the looks.
-    pub(super) mapped: u64,
-    pub(super) huge: u64,
-    /// Over those that knew; `None` where none did.
-    pub(super) accessed: Option<u64>,
+    pub peak: u64,
+    /// The mean over the looks.
+    pub mapped: u64,
+    /// The mean of what huge pages mapped.
+    pub huge: u64,
+    /// The mean over those that knew; `None` where none did.
+    pub accessed: Option<u64>,
     /// Touches a second of CPU time, as they were measured last.
-    pub(super) touches_per_second: Option<f64>,
+    pub touches_per_second: Option<f64>,
     /// Changes of its mappings after the first.
-    pub(super) mapping_changes: u64,
+    pub mapping_changes: u64,
     #[serde(skip)]
     sums: Sums,
 }
@@ -54,7 +69,8 @@ struct Sums {
 }
 
 impl Overview {
-    pub(super) fn add(&mut self, look: &Look) {
+    /// Adds the next look.
+    pub fn add(&mut self, look: &Look) {
         self.missed += u64::from(look.missed);
         self.others
             .extend(look.news.others.iter().flatten().cloned());
@@ -74,11 +90,18 @@ impl Overview {
         }
     }
 
-    /// The process with the most resident.
-    pub(super) fn largest(&self) -> Option<ProcessId> {
-        let processes = self.processes.iter();
-        let largest = processes.max_by_key(|(_, known)| known.overview.peak)?;
-        Some(*largest.0)
+    /// The processes, the one with the most resident first.
+    #[must_use]
+    pub fn by_size(&self) -> Vec<ProcessId> {
+        let mut processes: Vec<_> = self.processes.iter().collect();
+        processes.sort_by_key(|(_, known)| std::cmp::Reverse(known.overview.peak));
+        processes.into_iter().map(|(process, _)| *process).collect()
+    }
+
+    /// An empty heat map of one of the processes from the beginning until then. `None` where nothing of it was mapped.
+    #[must_use]
+    pub fn heat_map(&self, process: ProcessId, until: Duration) -> Option<HeatMap> {
+        HeatMap::new(process.pid, &self.processes.get(&process)?.regions, until)
     }
 }
 
