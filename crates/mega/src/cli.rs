@@ -35,7 +35,8 @@ Exit codes: 0 done, 1 failed, 2 wrong usage, 3 a kernel feature or a privilege i
 
 Example:
   mega top
-  mega top mega-top-20261124T140509Z.json";
+  mega top mega-top-20261124T140509Z.json
+  mega top redis.rec";
 
 const WORTH_EXAMPLE: &str = "\
 Exit codes: 0 done, 1 failed, 2 wrong usage, 3 a kernel feature or a privilege is missing; with COMMAND its own, as `mega run`.
@@ -82,10 +83,11 @@ Example:
   mega events --follow --json";
 
 const REPORT_EXAMPLE: &str = "\
-Exit codes: 0 done, 1 no daemon is running or the file cannot be written, 2 wrong usage, 3 a privilege is missing.
+Exit codes: 0 done, 1 no daemon is running or a file cannot be read or written, 2 wrong usage, 3 a privilege is missing.
 
 Example:
-  mega report -o day.html";
+  mega report -o day.html
+  mega report redis.rec -o redis.html";
 
 const GROW_EXAMPLE: &str = "\
 Exit codes: 0 hzmem got as much as you asked for, 1 it got less, 2 wrong usage, 3 a kernel feature or a privilege \
@@ -168,7 +170,8 @@ pub(crate) enum Command {
     /// Show what has changed: promised coverage kept or broken, processes managed or refused, reloads, errors
     #[command(after_help = EVENTS_EXAMPLE)]
     Events(Events),
-    /// Write one page about the daemon's last day: what it spent and gained, coverage over time, who was not covered and why
+    /// Write one page about the daemon's last day (what it spent and gained, coverage over time, who was not covered and
+    /// why), or about a recording
     #[command(after_help = REPORT_EXAMPLE)]
     Report(Report),
     /// Show, grow and shrink the memory of hzmem, which compresses cold huge pages (needs its kernel module)
@@ -228,6 +231,10 @@ pub(crate) struct Run {
     /// Write a report as JSON to FILE after the program has ended
     #[arg(long, value_name = "FILE")]
     pub(crate) report: Option<PathBuf>,
+    /// Record to FILE what mega sees and does at each step, for `mega top FILE`, `mega report FILE` and `mega lab
+    /// trace-info FILE`
+    #[arg(long, value_name = "FILE")]
+    pub(crate) record: Option<PathBuf>,
     /// Print no summary to standard error
     #[arg(long, short)]
     pub(crate) quiet: bool,
@@ -333,7 +340,7 @@ pub(crate) struct Status {
 /// `mega top`
 #[derive(Debug, Args)]
 pub(crate) struct Top {
-    /// Open this snapshot, which `s` in `mega top` wrote
+    /// Open this snapshot, which `s` in `mega top` wrote; or play this recording, which `mega record` wrote
     #[arg(value_name = "FILE", conflicts_with_all = ["observe", "interval", "tracker"])]
     pub(crate) file: Option<PathBuf>,
     /// Look by itself, and ask no manager. It changes nothing: what is accessed stays unknown [default: if no manager
@@ -576,6 +583,9 @@ pub(crate) struct Events {
 /// `mega report`
 #[derive(Debug, Args)]
 pub(crate) struct Report {
+    /// The recording that it is about, which `mega record` wrote [default: the last day of the running daemon]
+    #[arg(value_name = "FILE")]
+    pub(crate) file: Option<PathBuf>,
     /// The file to write [default: standard output]
     #[arg(long, short, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,

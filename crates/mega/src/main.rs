@@ -18,6 +18,9 @@ mod node_features;
 mod output;
 mod processes;
 mod profiling;
+#[cfg(test)]
+mod recorded;
+mod recording;
 mod refusals;
 mod report;
 mod selection;

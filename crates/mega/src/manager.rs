@@ -24,6 +24,7 @@ use crate::contiguity::Contiguity;
 use crate::events::{Change, Followed, Who};
 use crate::exit::Failure;
 use crate::membership::{Membership, Scope};
+use crate::recording::Tape;
 use crate::refusals::Refusals;
 use crate::report::Mode;
 use crate::snapshot::{self, Fault, GroupSnapshot, Snapshot};
@@ -145,6 +146,31 @@ impl Manager {
         group.keeps_ended = true;
         self.membership = Membership::new(Scope::Descendants);
         self.groups = vec![group];
+        Ok(())
+    }
+
+    /// Records from now on what the first group sees and does.
+    pub(crate) fn record(&mut self, tape: Tape) {
+        if let Some(group) = self.groups.first_mut() {
+            group.machine.tape = Some(tape);
+        }
+    }
+
+    /// Ends the recording, if there is one.
+    ///
+    /// # Errors
+    /// Where the rest of it cannot be written.
+    pub(crate) fn finish_recording(&mut self) -> Result<(), Failure> {
+        for group in &mut self.groups {
+            let Some(tape) = group.machine.tape.take() else {
+                continue;
+            };
+            let path = tape.path().to_owned();
+            tape.finish().map_err(|error| {
+                let path = path.display();
+                Failure::Failed(format!("cannot end the recording in {path}: {error}"))
+            })?;
+        }
         Ok(())
     }
 
@@ -479,6 +505,7 @@ impl Group {
     fn step(&mut self) -> Vec<Change> {
         self.due = self.machine.inner.now() + self.idle_interval();
         let error = self.take_step().err().map(|error| error.to_string());
+        let unwritten = self.machine.write_tape();
         let news = error.clone().filter(|_| error != self.last_error);
         self.last_error = error;
         self.longest_hold = self.longest_hold.max(self.machine.inner.longest_hold());
@@ -496,7 +523,8 @@ impl Group {
                 Change::refused(who, &report.why)
             })
             .collect();
-        changes.extend(news.map(|why| Change::error(Some(&self.name), &why)));
+        let errors = news.into_iter().chain(unwritten);
+        changes.extend(errors.map(|why| Change::error(Some(&self.name), &why)));
         changes.extend(self.look_at_promise());
         changes
     }
@@ -598,6 +626,8 @@ fn machine_options(settings: &Settings) -> MachineOptions {
 /// A machine that charges a group for its own CPU time only, and not for what other groups use.
 struct OwnShare {
     inner: LinuxMachine,
+    /// What it sees and does is written there.
+    tape: Option<Tape>,
     /// CPU time of this process that other groups used.
     elsewhere: Duration,
 }
@@ -608,8 +638,21 @@ impl OwnShare {
         inner.set_chosen(settings.coverage_of.clone());
         OwnShare {
             inner,
+            tape: None,
             elsewhere: Duration::ZERO,
         }
+    }
+}
+
+impl OwnShare {
+    /// Writes the step that was just taken. Returns why it could not, and writes no more then.
+    fn write_tape(&mut self) -> Option<String> {
+        let error = self.tape.as_mut()?.write(&self.inner).err()?;
+        let tape = self.tape.take()?;
+        let path = tape.path().display();
+        Some(format!(
+            "cannot write the recording to {path}: {error}; going on without it, what it holds can be used"
+        ))
     }
 }
 
@@ -625,11 +668,20 @@ impl Machine for OwnShare {
     }
 
     fn observe(&mut self) -> Result<Observation, Error> {
-        self.inner.observe()
+        let before = self.inner.cpu_time();
+        let seen = self.inner.observe()?;
+        if let Some(tape) = &mut self.tape {
+            tape.saw(&seen, self.inner.cpu_time().saturating_sub(before));
+        }
+        Ok(seen)
     }
 
     fn count_zero_filled(&mut self, target: RegionRef) -> Option<u16> {
-        self.inner.count_zero_filled(target)
+        let counted = self.inner.count_zero_filled(target);
+        if let (Some(tape), Some(counted)) = (&mut self.tape, counted) {
+            tape.counted(target, counted);
+        }
+        counted
     }
 
     fn measures(&self) -> bool {
@@ -654,6 +706,10 @@ impl Machine for OwnShare {
 
     fn act(&mut self, actions: &[Action]) -> Vec<Outcome> {
         watchdog::beat();
-        self.inner.act(actions)
+        let outcomes = self.inner.act(actions);
+        if let Some(tape) = &mut self.tape {
+            tape.did(actions, &outcomes);
+        }
+        outcomes
     }
 }

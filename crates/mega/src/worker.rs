@@ -142,7 +142,10 @@ impl Worker {
         // A thread that has ended takes no order and needs none.
         let _ = self.orders.send(Order::Stop);
         match self.thread.join() {
-            Ok(manager) => Ok(manager.snapshot().status()),
+            Ok(mut manager) => {
+                manager.finish_recording()?;
+                Ok(manager.snapshot().status())
+            }
             Err(_) => Err(Failure::Failed(
                 "managing stopped by an internal error, which is a bug".to_owned(),
             )),

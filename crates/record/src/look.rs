@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::time::Duration;
 
-use mega_core::{Gain, Observation, ProcessId};
+use mega_core::{Action, Gain, Observation, Outcome, ProcessId};
 use serde::{Deserialize, Serialize};
 
 /// What is said of a recording once, at its beginning. Fields may be added: who reads one ignores those that it does not know.
@@ -21,7 +21,7 @@ pub struct Header {
     pub subject: String,
     /// When it began, in seconds since 1970.
     pub began: u64,
-    /// The time between two looks that was asked for, in milliseconds.
+    /// The time between two looks that was asked for, in milliseconds; 0 where a manager chose it from look to look.
     pub interval_ms: u64,
     /// CPUs of the machine.
     pub cpus: u32,
@@ -29,8 +29,21 @@ pub struct Header {
     pub split_gives_back: bool,
     /// Whether the touch meter was used: [`News::touches`] says what it found.
     pub touches: bool,
+    /// The policy of the manager that recorded what it saw and did; `None` where nobody managed.
+    pub policy: Option<String>,
     /// Whether it was known what a touch costs on the machine, so that [`TouchRate::gain`] is there too.
     pub calibrated: bool,
+}
+
+impl Header {
+    /// When looks were made, as "a look every 100 ms".
+    #[must_use]
+    pub fn rhythm_in_words(&self) -> String {
+        match self.interval_ms {
+            0 => "a look whenever the manager chose".to_owned(),
+            interval => format!("a look every {interval} ms"),
+        }
+    }
 }
 
 /// One look at the processes.
@@ -48,6 +61,19 @@ pub struct Look {
     pub free_lists: Vec<FreeList>,
     /// What differs from the last look.
     pub news: News,
+    /// What a manager did between this look and the next, in its order. Empty where none managed or who recorded did not hear of it.
+    pub actions: Vec<Acted>,
+}
+
+/// An action of a manager, and what came of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Acted {
+    /// When it was done, since the recording began.
+    pub at: Duration,
+    /// What was done to what.
+    pub action: Action,
+    /// What came of it, as the manager saw it.
+    pub outcome: Outcome,
 }
 
 /// The free areas of a NUMA node.

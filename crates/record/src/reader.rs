@@ -4,10 +4,11 @@ use std::fmt;
 use std::io::{self, Read};
 use std::time::Duration;
 
+use crate::format::acted::WireActed;
 use crate::format::block::{self, BlockError, Kind};
 use crate::format::wire::{WireEnd, WireLook};
-use crate::format::{MAGIC, VERSION};
-use crate::look::{Header, Look};
+use crate::format::{MAGIC, OLDEST, VERSION};
+use crate::look::{Acted, Header, Look};
 
 /// Why a file cannot be read as a recording at all.
 #[derive(Debug, thiserror::Error)]
@@ -17,7 +18,7 @@ pub enum OpenError {
     NoRecording,
     /// It is of another version.
     #[error(
-        "it is a recording of version {0}, and this mega reads version {VERSION}: read it with the mega that made it"
+        "it is a recording of version {0}, and this mega reads the versions {OLDEST} to {VERSION}: read it with the mega that made it"
     )]
     OtherVersion(u32),
     /// Its header is not whole.
@@ -73,6 +74,7 @@ impl fmt::Display for Usable {
 /// Reads a recording look by look: an iterator, which ends where nothing usable follows. It keeps one block in memory.
 pub struct Reader<R> {
     input: R,
+    version: u32,
     header: Header,
     /// The content of the block that is read, and how far it was.
     block: Vec<u8>,
@@ -104,7 +106,7 @@ impl<R: Read> Reader<R> {
             .iter()
             .rev()
             .fold(0, |version, byte| version << 8 | u32::from(*byte));
-        if version != VERSION {
+        if !(OLDEST..=VERSION).contains(&version) {
             return Err(OpenError::OtherVersion(version));
         }
         let unusable = |why: &dyn fmt::Display| OpenError::Header(why.to_string());
@@ -121,6 +123,7 @@ impl<R: Read> Reader<R> {
         let bytes = begin.len() as u64 + length;
         Ok(Reader {
             input,
+            version,
             header,
             block: Vec::new(),
             place: 0,
@@ -182,15 +185,30 @@ impl<R: Read> Reader<R> {
     /// The next look of the block.
     fn next_of_block(&mut self) -> Result<Look, String> {
         let rest = self.block.get(self.place..).unwrap_or_default();
-        let (wire, behind) = postcard::take_from_bytes::<WireLook>(rest)
+        let ((wire, actions), behind) = decoded(self.version, rest)
             .map_err(|error| format!("a look makes no sense: {error}"))?;
         self.place = self.block.len() - behind.len();
-        let look = Look::try_from(wire).map_err(|error| error.to_string())?;
+        let mut look = Look::try_from(wire).map_err(|error| error.to_string())?;
+        let actions = actions.into_iter().map(Acted::try_from);
+        look.actions = actions
+            .collect::<Result<_, _>>()
+            .map_err(|error| error.to_string())?;
         if self.usable.looks > 0 && look.at < self.usable.until {
             return Err("a look is older than the one before it".to_owned());
         }
         Ok(look)
     }
+}
+
+/// A look as it is written in this version, and what is behind it.
+type Decoded<'b> = ((WireLook, Vec<WireActed>), &'b [u8]);
+
+fn decoded(version: u32, bytes: &[u8]) -> postcard::Result<Decoded<'_>> {
+    if version > 1 {
+        return postcard::take_from_bytes(bytes);
+    }
+    let (look, behind) = postcard::take_from_bytes(bytes)?;
+    Ok(((look, Vec::new()), behind))
 }
 
 impl<R: Read> Iterator for Reader<R> {

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
+use crate::format::acted::WireActed;
 use crate::format::block::{self, Kind};
 use crate::format::wire::{WireEnd, WireLook};
 use crate::format::{MAGIC, VERSION};
@@ -50,7 +51,8 @@ impl<W: Write> Writer<W> {
     /// # Errors
     /// Where the recording cannot be written any further.
     pub fn write(&mut self, look: &Look) -> io::Result<()> {
-        let content = encoded(&WireLook::from(look))?;
+        let actions: Vec<WireActed> = look.actions.iter().map(WireActed::from).collect();
+        let content = encoded(&(WireLook::from(look), actions))?;
         // So that no block becomes longer than one can be because of what it held already.
         if self.block.len() + content.len() > block::LONGEST {
             self.close_block()?;

@@ -7,12 +7,13 @@ use std::time::Duration;
 
 use mega_core::worth::Estimate;
 use mega_core::{
-    CgroupMemory, Gain, HUGE_PAGE_SIZE, MemoryObservation, NodeMemory, Observation, PageSize,
-    ProcessId, ProcessObservation, Region, RegionObservation,
+    Action, ActionKind, Cause, CgroupMemory, Gain, HUGE_PAGE_SIZE, MemoryObservation, NodeMemory,
+    Observation, Outcome, PageSize, ProcessId, ProcessObservation, Region, RegionObservation,
+    RegionRef,
 };
 use mega_record::format::block::{self, Kind};
 use mega_record::reader::OpenError;
-use mega_record::{Ending, FreeList, Header, Look, News, Reader, TouchRate, Usable, Writer};
+use mega_record::{Acted, Ending, FreeList, Header, Look, News, Reader, TouchRate, Usable, Writer};
 use proptest::collection::{btree_map, vec};
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -134,6 +135,33 @@ fn news() -> impl Strategy<Value = News> {
         })
 }
 
+fn acted() -> impl Strategy<Value = Acted> {
+    let outcome = prop_oneof![
+        any::<(u64, u64)>().prop_map(|(resident_before, resident_after)| Outcome::Done {
+            resident_before,
+            resident_after,
+        }),
+        any::<u64>().prop_map(|copied| Outcome::Remapped { copied }),
+        Just(Outcome::AlreadySo),
+        select(Cause::ALL.to_vec()).prop_map(Outcome::Failed),
+        Just(Outcome::NotTried),
+    ];
+    let kind = select(ActionKind::ALL.to_vec());
+    (any::<u32>(), kind, process(), 0_u64..1 << 40, outcome).prop_map(
+        |(at, kind, process, region, outcome)| {
+            let region = Region::containing(region * HUGE_PAGE_SIZE);
+            Acted {
+                at: Duration::from_micros(at.into()),
+                action: Action {
+                    kind,
+                    target: RegionRef { process, region },
+                },
+                outcome,
+            }
+        },
+    )
+}
+
 fn look() -> impl Strategy<Value = Look> {
     let free_list =
         (0_u32..4, vec(any::<u64>(), 0..12)).prop_map(|(node, areas)| FreeList { node, areas });
@@ -145,6 +173,7 @@ fn look() -> impl Strategy<Value = Look> {
         vec(free_list, 0..3),
         news(),
         any::<Option<u8>>(),
+        vec(acted(), 0..6),
     )
         .prop_map(
             |(
@@ -154,6 +183,7 @@ fn look() -> impl Strategy<Value = Look> {
                 free_lists,
                 news,
                 idle,
+                actions,
             )| {
                 let observation = Observation {
                     interval: Duration::from_micros(interval.into()),
@@ -171,6 +201,7 @@ fn look() -> impl Strategy<Value = Look> {
                     observation,
                     free_lists,
                     news,
+                    actions,
                 }
             },
         )
@@ -307,9 +338,9 @@ proptest! {
 #[test]
 fn another_version_and_another_file_are_told_apart() {
     let mut file = recorded(&[]);
-    file[8] = 2;
+    file[8] = 3;
     let other = Reader::new(file.as_slice()).err().expect("refused");
-    assert!(matches!(other, OpenError::OtherVersion(2)), "{other}");
+    assert!(matches!(other, OpenError::OtherVersion(3)), "{other}");
     file[0] = b'X';
     let other = Reader::new(file.as_slice()).err().expect("refused");
     assert!(matches!(other, OpenError::NoRecording), "{other}");
@@ -317,6 +348,23 @@ fn another_version_and_another_file_are_told_apart() {
         Reader::new([].as_slice()),
         Err(OpenError::NoRecording)
     ));
+}
+
+/// Version 1 had the same looks, without actions.
+#[test]
+fn recordings_of_version_1_are_read() {
+    let file = recorded(&[Look::default()]);
+    let begun = usize::try_from(Writer::new(Vec::new(), &header()).unwrap().bytes()).unwrap();
+    let mut rest = &file[begun..];
+    let (_, content, _) = block::read(&mut rest).unwrap().unwrap();
+    let mut old = file[..begun].to_vec();
+    old[8] = 1;
+    // The last byte is the number of actions, which is none.
+    block::write(&mut old, Kind::Looks, &content[..content.len() - 1]).unwrap();
+    old.extend(rest);
+    let (looks, usable) = read(&old).unwrap();
+    assert_eq!(looks, [Look::default()]);
+    assert_eq!(usable.ending, Ending::Whole);
 }
 
 #[test]

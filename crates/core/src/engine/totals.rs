@@ -53,7 +53,7 @@ impl Totals {
     }
 
     /// Counts what came of one action.
-    pub(super) fn record(&mut self, kind: ActionKind, outcome: Outcome) {
+    pub fn record(&mut self, kind: ActionKind, outcome: Outcome) {
         match outcome {
             Outcome::Done {
                 resident_before,

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use mega_core::ProcessId;
 use mega_record::overview::heat::HeatMap;
-use mega_record::overview::{Overview, ProcessOverview};
+use mega_record::overview::{ActionCounts, Overview, ProcessOverview};
 use mega_record::{Header, Reader, Usable};
 use serde::Serialize;
 
@@ -48,6 +48,8 @@ struct Info {
     usable: String,
     /// Who else used Accessed bits or changed page sizes, at any time.
     others: Vec<String>,
+    /// What a manager did, where one recorded itself.
+    actions: ActionCounts,
     processes: Vec<ProcessOverview>,
     /// `None` where nothing of the process was mapped.
     heat: Option<HeatMap>,
@@ -73,6 +75,7 @@ pub fn run(args: &Args) -> Result<String, Error> {
         usable_bytes: usable.bytes,
         usable: usable.to_string(),
         others: overview.others.into_iter().collect(),
+        actions: overview.actions,
         processes: overview
             .processes
             .into_values()
@@ -133,6 +136,10 @@ fn heat_map(
         return Ok(None);
     };
     for look in open(file)? {
+        let actions = look.actions.iter();
+        actions
+            .filter(|acted| acted.action.target.process == process)
+            .for_each(|acted| heat.add_action(acted));
         let seen = look.observation.processes.iter();
         if let Some(seen) = seen.into_iter().find(|seen| seen.process == process) {
             heat.add(look.at, seen);

@@ -14,6 +14,9 @@ const COLD: &str = "#e6ecf2";
 const SHADES: [&str; 4] = ["#fdd49e", "#fc8d59", "#e34a33", "#b30000"];
 const HUGE: &str = "#5b7fa6";
 const HUGE_IDLE: &str = "#b9c9da";
+const PROMOTED: &str = "#00805f";
+const DEMOTED: &str = "#1f2328";
+const FAILED: &str = "#d01c8b";
 const UNKNOWN: &str = "#d8d8d8";
 
 pub(super) fn draw(info: &Info) -> String {
@@ -40,8 +43,12 @@ pub(super) fn draw(info: &Info) -> String {
         end,
         &format!("{:.0} s", info.seconds),
     );
-    legend(&mut picture, bottom + 34.0);
-    picture.finish(bottom + 56.0)
+    legend(&mut picture, bottom + 34.0, &SHOWN);
+    if info.header.policy.is_none() {
+        return picture.finish(bottom + 56.0);
+    }
+    legend(&mut picture, bottom + 54.0, &DONE);
+    picture.finish(bottom + 76.0)
 }
 
 #[allow(clippy::cast_precision_loss, reason = "a small number")]
@@ -60,6 +67,7 @@ fn cells(picture: &mut Picture, heat: &HeatMap) -> f64 {
         };
         picture.text(LEFT - 6.0, y + CELL - 2.0, end, &label);
         runs(picture, row, y);
+        marks(picture, row, y);
         y += CELL;
     }
     y
@@ -81,6 +89,25 @@ fn runs(picture: &mut Picture, row: &Row, y: f64) {
     }
 }
 
+/// A bar in each cell in which the manager did something.
+fn marks(picture: &mut Picture, row: &Row, y: f64) {
+    let mut x = LEFT;
+    for cell in &row.cells {
+        let marks = [
+            (cell.promoted, PROMOTED),
+            (cell.demoted, DEMOTED),
+            (cell.failed, FAILED),
+        ];
+        for (place, (count, colour)) in (0..).zip(marks) {
+            if count > 0 {
+                let x = x + 1.0 + f64::from(place) * 4.0;
+                picture.rectangle(x, y + 2.0, 2.0, CELL - 4.0, colour);
+            }
+        }
+        x += CELL;
+    }
+}
+
 fn colour(shown: Shown) -> Option<&'static str> {
     match shown {
         Shown::Nothing => None,
@@ -97,17 +124,23 @@ fn colour(shown: Shown) -> Option<&'static str> {
     }
 }
 
-fn legend(picture: &mut Picture, y: f64) {
-    let entries = [
-        (COLD, "not accessed"),
-        (SHADES[0], "accessed"),
-        (SHADES[1], ""),
-        (SHADES[2], ""),
-        (SHADES[3], "all of it"),
-        (HUGE_IDLE, "huge, not accessed"),
-        (HUGE, "huge, accessed: which base pages is hidden"),
-        (UNKNOWN, "not known"),
-    ];
+const SHOWN: [(&str, &str); 8] = [
+    (COLD, "not accessed"),
+    (SHADES[0], "accessed"),
+    (SHADES[1], ""),
+    (SHADES[2], ""),
+    (SHADES[3], "all of it"),
+    (HUGE_IDLE, "huge, not accessed"),
+    (HUGE, "huge, accessed: which base pages is hidden"),
+    (UNKNOWN, "not known"),
+];
+const DONE: [(&str, &str); 3] = [
+    (PROMOTED, "promoted"),
+    (DEMOTED, "demoted"),
+    (FAILED, "failed"),
+];
+
+fn legend(picture: &mut Picture, y: f64, entries: &[(&str, &str)]) {
     let mut x = LEFT;
     for (colour, text) in entries {
         picture.rectangle(x, y - 9.0, CELL, CELL, colour);

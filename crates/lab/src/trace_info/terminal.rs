@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use mega_core::bytes;
 use mega_record::overview::ProcessOverview;
-use mega_record::overview::heat::{COLUMNS, HeatMap, Shown};
+use mega_record::overview::heat::{COLUMNS, Cell, HeatMap, Shown};
 
 use super::Info;
 use crate::columns::{Side, align};
@@ -15,13 +15,22 @@ const SHADES: [char; 4] = ['░', '▒', '▓', '█'];
 pub(super) fn in_words(info: &Info) -> String {
     let header = &info.header;
     let mut text = format!(
-        "{}, on Linux {}, by mega {}, tracker {}, a look every {} ms\n",
-        header.subject, header.kernel, header.recorder, header.tracker, header.interval_ms
+        "{}, on Linux {}, by mega {}, tracker {}, {}\n",
+        header.subject,
+        header.kernel,
+        header.recorder,
+        header.tracker,
+        header.rhythm_in_words()
     );
     // Writing to a string does not fail.
     let _ = writeln!(text, "{}; {} looks were missed", info.usable, info.missed);
     for other in &info.others {
         let _ = writeln!(text, "also: {other}");
+    }
+    if let Some(policy) = &header.policy {
+        let done = info.actions.in_words();
+        let done = done.as_deref().unwrap_or("nothing was to be done");
+        let _ = writeln!(text, "managed with the policy {policy}: {done}");
     }
     let _ = writeln!(text, "\n{}", processes(&info.processes));
     if let Some(heat) = &info.heat {
@@ -74,9 +83,38 @@ fn map(heat: &HeatMap, seconds: f64) -> String {
             .collect();
         let _ = writeln!(text, "{:>12x} |{cells}|", row.start);
     }
+    text += &actions(heat);
     let end = format!("{seconds:.0} s");
     let _ = writeln!(text, "{:>12}  0 s{end:>width$}", "", width = COLUMNS - 3);
     text
+}
+
+/// What the manager did at each time; nothing where it did nothing.
+fn actions(heat: &HeatMap) -> String {
+    let sum = |column: usize, of: fn(&Cell) -> u64| {
+        let cells = heat.rows.iter().filter_map(|row| row.cells.get(column));
+        cells.map(of).sum::<u64>()
+    };
+    let character = |column: usize| {
+        let (promoted, demoted) = (
+            sum(column, |cell| cell.promoted),
+            sum(column, |cell| cell.demoted),
+        );
+        match sum(column, |cell| cell.failed) {
+            failed if failed > promoted + demoted => '!',
+            _ if promoted + demoted == 0 => ' ',
+            _ if promoted >= demoted => '+',
+            _ => '-',
+        }
+    };
+    let line: String = (0..COLUMNS).map(character).collect();
+    if line.trim().is_empty() {
+        return String::new();
+    }
+    format!(
+        "{:>12} |{line}| `+` promotions, `-` demotions, `!` failures\n",
+        "done"
+    )
 }
 
 fn character(shown: Shown) -> char {

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use mega_core::bytes;
+use mega_core::engine::Interval;
 use mega_core::promotion;
 use mega_linux::kernel::{Kernel, LiveKernel};
 use mega_linux::profile::Store;
@@ -15,6 +16,7 @@ use mega_linux::settings::fault::{FaultControl, FaultMode};
 use mega_linux::settings::run_dir::RunDir;
 use mega_linux::settings::stale;
 use mega_linux::{Host, HostOptions};
+use mega_record::Header;
 
 use crate::cli::{self, Run};
 use crate::config::Settings;
@@ -24,6 +26,7 @@ use crate::exit::Failure;
 use crate::manager::Manager;
 use crate::output;
 use crate::profiling::{self, Profiling};
+use crate::recording::{self, Tape};
 use crate::report::{Actions, GainReport, ManagerStatus, Mode, ProfileUse, RunReport, VERSION};
 use crate::snapshot::Fault;
 use crate::supervise::Supervisor;
@@ -48,6 +51,7 @@ pub(super) fn run(args: &Run) -> Result<ExitCode, Failure> {
         stale::put_back(host.kernel().as_ref(), &run_dir)?;
     }
     let report_file = args.report.as_deref().map(create).transpose()?;
+    let tape = tape(&host, args, &settings)?;
     let store = profiles(args);
     let mode = match (args.fault, &store) {
         (cli::Fault::Inherit, _) => FaultMode::Inherit,
@@ -71,7 +75,15 @@ pub(super) fn run(args: &Run) -> Result<ExitCode, Failure> {
         mode,
         means: fault.means(),
     };
-    let managing = manage(host, &run_dir, args, settings, held, started, &notes);
+    let managing = manage(
+        host,
+        &run_dir,
+        args,
+        (settings, tape),
+        held,
+        started,
+        &notes,
+    );
     let code = program.wait();
     let profiles = learnt(profiling, &notes);
     let state = match managing {
@@ -130,22 +142,49 @@ fn create(path: &Path) -> Result<File, Failure> {
     })
 }
 
+/// The program and its arguments.
+fn words(args: &Run) -> impl Iterator<Item = String> {
+    let words = args.command.iter();
+    words.map(|word| word.to_string_lossy().into_owned())
+}
+
+/// The recording that was asked for. Its file is created before the program starts, as the report's.
+fn tape(host: &Arc<Host>, args: &Run, settings: &Settings) -> Result<Option<Tape>, Failure> {
+    let Some(path) = &args.record else {
+        return Ok(None);
+    };
+    let interval = match settings.interval {
+        Interval::Fixed(interval) => Some(interval),
+        Interval::Auto => None,
+    };
+    let subject: Vec<String> = words(args).collect();
+    let header = Header {
+        policy: Some(settings.policy.clone()),
+        ..recording::header(host, &subject.join(" "), interval)
+    };
+    let file = recording::create(path)?;
+    let tape = Tape::begin(Arc::clone(host), path, file, &header);
+    tape.map(Some).map_err(|error| {
+        let path = path.display();
+        Failure::Failed(format!("cannot begin the recording in {path}: {error}"))
+    })
+}
+
 fn manage(
     host: Arc<Host>,
     run_dir: &RunDir,
     args: &Run,
-    settings: Settings,
+    (settings, tape): (Settings, Option<Tape>),
     fault: Fault,
     started: Duration,
     notes: &Notes,
 ) -> Result<(Worker, Server), Failure> {
-    let command = args
-        .command
-        .iter()
-        .map(|word| word.to_string_lossy().into_owned())
-        .collect();
+    let command = words(args).collect();
     let mut manager = Manager::new(host, Mode::Run { command }, fault, started)?;
     manager.manage_descendants(settings)?;
+    if let Some(tape) = tape {
+        manager.record(tape);
+    }
     let place = Arc::clone(notes);
     let tell = Box::new(move |change: &Change, line: &str| {
         if change.is_trouble() {

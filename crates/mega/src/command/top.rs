@@ -1,14 +1,16 @@
-//! `mega top`: the live view, and snapshots of it.
+//! `mega top`: the live view, snapshots of it, and recordings played.
 
 use std::process::ExitCode;
 
 use crate::cli::Top;
 use crate::control;
 use crate::exit::Failure;
-use crate::top::{self, Origin, SnapshotFile, Source};
+use crate::top::{self, Origin, Recording, SnapshotFile, Source};
 
 pub(super) fn run(args: &Top) -> Result<ExitCode, Failure> {
-    if let Some(path) = &args.file {
+    if let Some(path) = args.file.as_deref().filter(|path| Recording::is_one(path)) {
+        top::play(Recording::open(path)?)?;
+    } else if let Some(path) = &args.file {
         top::show_file(SnapshotFile::read(path)?, path)?;
     } else {
         top::show(args.interval, || source(args))?;

@@ -9,7 +9,7 @@ use super::state::Key;
 use crate::processes::{Row, share};
 
 /// Points that are kept of each series: ten minutes of two seconds each.
-const POINTS: usize = 300;
+pub(super) const POINTS: usize = 300;
 /// Processes whose series are kept: those with the most resident, and those that have a series.
 const PROCESSES: usize = 256;
 
@@ -67,6 +67,9 @@ impl History {
     }
 
     fn add_cpu(&mut self, sample: &Sample) {
+        if self.last_cpu.is_some_and(|(_, then)| then == sample.time) {
+            return;
+        }
         let managers = sample.managers.iter();
         let cpu: f64 = managers.map(|manager| manager.manager.cpu_seconds).sum();
         if let Some((before, then)) = self.last_cpu
@@ -101,6 +104,9 @@ impl ProcessHistory {
     fn add(&mut self, time: u64, row: &Row) {
         if let Some(coverage) = row.coverage() {
             push(&mut self.coverage, coverage);
+        }
+        if self.last_copied.is_some_and(|(_, then)| then == time) {
+            return;
         }
         let copied = row.tally.bytes_copied;
         if let Some((before, then)) = self.last_copied

@@ -51,6 +51,10 @@ pub(super) enum Order {
     LookAtAll(Vec<Key>),
     /// Take samples, or take none.
     Pause(bool),
+    /// Go to this time in the recording.
+    Jump(Duration),
+    /// Play so many seconds of the recording in one.
+    Speed(u32),
 }
 
 /// Starts to look by itself, at every process with some memory; a user who is not root, at their own. Changes nothing: it
@@ -185,6 +189,8 @@ pub(super) fn run(
                 }
             }
             Ok(Order::Pause(is_paused)) => paused = is_paused,
+            // The present has one time and one speed.
+            Ok(Order::Jump(_) | Order::Speed(_)) => {}
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => return,
         }

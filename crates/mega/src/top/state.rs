@@ -2,11 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 use super::history::History;
 use super::layout::Layout;
+use super::playback::Moment;
 use super::sample::Sample;
 use crate::processes::{self, Column, Row};
 use crate::report::{GroupStatus, ProcessDetail};
@@ -36,6 +38,33 @@ pub(crate) enum Origin {
     Observer(&'static str),
     /// A file that was written at another time, perhaps on another machine.
     File(PathBuf),
+    /// A recording, which is played.
+    Recording(PathBuf),
+}
+
+/// How a recording is played.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Playing {
+    /// The time in it that is shown.
+    pub(super) at: Duration,
+    /// The time of its last look.
+    pub(super) length: Duration,
+    /// Seconds of it in one.
+    pub(super) speed: u32,
+    /// The time to go to, as far as it is written; `None` where none is.
+    pub(super) jump: Option<String>,
+}
+
+impl Playing {
+    /// At its beginning.
+    pub(super) fn new(length: Duration) -> Self {
+        Playing {
+            at: Duration::ZERO,
+            length,
+            speed: 1,
+            jump: None,
+        }
+    }
 }
 
 /// Which view fills the screen.
@@ -60,6 +89,8 @@ pub(crate) struct State {
     pub(super) view: View,
     pub(super) help: bool,
     pub(super) paused: bool,
+    /// `None` where no recording is played.
+    pub(super) playing: Option<Playing>,
     pub(super) sort: Column,
     pub(super) reversed: bool,
     pub(super) filter: String,
@@ -91,6 +122,7 @@ impl State {
             view: View::default(),
             help: false,
             paused: false,
+            playing: None,
             sort: Column::Resident,
             reversed: false,
             filter: String::new(),
@@ -115,6 +147,18 @@ impl State {
         }
         self.sample = Some(sample);
         self.show(rows);
+    }
+
+    /// Takes over a moment of the recording.
+    pub(super) fn take_moment(&mut self, moment: Moment) {
+        if moment.rewinds {
+            self.history = History::default();
+            self.details.clear();
+        }
+        if let Some(playing) = &mut self.playing {
+            playing.at = moment.at;
+        }
+        self.take(moment.sample);
     }
 
     /// Chooses and sorts the rows anew.

@@ -14,9 +14,10 @@ use ratatui::crossterm::execute;
 use rustix::event::{PollFd, PollFlags, poll};
 
 use super::draw::{Theme, draw};
+use super::playback::{self, Recording};
 use super::snapshot_file::SnapshotFile;
 use super::source::{self, Order, Source};
-use super::state::{Origin, State};
+use super::state::{Origin, Playing, State};
 use super::update::{Effect, Event};
 use crate::exit::Failure;
 use crate::signals::Signals;
@@ -74,6 +75,28 @@ pub(crate) fn show_file(file: SnapshotFile, path: &Path) -> Result<(), Failure> 
         |size| file.into_state(path, size),
         &orders,
     )
+}
+
+/// Plays a recording until the user quits.
+///
+/// # Errors
+/// Where there is no terminal, or it fails.
+pub(crate) fn play(recording: Recording) -> Result<(), Failure> {
+    require_terminal()?;
+    let signals = block_signals()?;
+    let (events, inbox) = channel();
+    let (orders, order_inbox) = channel();
+    let moments = events.clone();
+    let origin = Origin::Recording(recording.path().to_owned());
+    let length = recording.length();
+    spawn("recording", move || {
+        playback::run(&recording, &order_inbox, &moments);
+    })?;
+    let state = |size| State {
+        playing: Some(Playing::new(length)),
+        ..State::new(origin, size)
+    };
+    on_terminal(signals, events, &inbox, state, &orders)
 }
 
 fn block_signals() -> Result<Signals, Failure> {
@@ -140,6 +163,8 @@ fn run(
                 Some(Effect::Look(key)) => order(orders, Order::Look(key)),
                 Some(Effect::LookAtAll(keys)) => order(orders, Order::LookAtAll(keys)),
                 Some(Effect::Pause(paused)) => order(orders, Order::Pause(paused)),
+                Some(Effect::Jump(to)) => order(orders, Order::Jump(to)),
+                Some(Effect::Speed(speed)) => order(orders, Order::Speed(speed)),
                 None => {}
             }
             match inbox.try_recv() {

@@ -1,12 +1,14 @@
 //! How samples, keys and the mouse change the state.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use ratatui::crossterm::event::{
     KeyCode, KeyEvent, KeyEventKind, KeyModifiers, MouseButton, MouseEvent, MouseEventKind,
 };
 use ratatui::layout::Position;
 
+use super::playback::Moment;
 use super::sample::Sample;
 use super::state::{Key, Origin, State, View};
 use crate::processes::Column;
@@ -14,6 +16,18 @@ use crate::report::ProcessDetail;
 
 /// Processes that a snapshot shows closely, at most: as many as a manager looks at at once.
 const CLOSE_LOOKS: usize = 16;
+
+/// How far `[` and `]` go, and `{` and `}`.
+const SHORT_JUMP: Duration = Duration::from_secs(10);
+const LONG_JUMP: Duration = Duration::from_secs(60);
+/// The most seconds of a recording that are played in one.
+const FASTEST: u32 = 256;
+
+/// Whether a key meant something here, and what.
+enum Taken {
+    Yes(Option<Effect>),
+    No,
+}
 
 /// What happened.
 #[derive(Clone, Debug)]
@@ -23,6 +37,12 @@ pub(crate) enum Event {
     /// The screen has this many columns and rows now.
     Resize(u16, u16),
     Sample(Box<Sample>),
+    /// The next look of a recording.
+    Moment(Box<Moment>),
+    /// Close looks at processes.
+    Details(Vec<(Key, ProcessDetail)>),
+    /// What is shown does not go on, and why.
+    Trouble(String),
     /// What came of [`Effect::LookAtAll`].
     Looked(Vec<(Key, ProcessDetail)>),
     /// A snapshot was written to this file, or not: why.
@@ -43,6 +63,10 @@ pub(crate) enum Effect {
     Look(Option<Key>),
     /// Take samples, or take none.
     Pause(bool),
+    /// Go to this time in the recording.
+    Jump(Duration),
+    /// Play so many seconds of the recording in one.
+    Speed(u32),
 }
 
 impl State {
@@ -56,6 +80,18 @@ impl State {
             }
             Event::Sample(sample) => {
                 self.take(*sample);
+                None
+            }
+            Event::Moment(moment) => {
+                self.take_moment(*moment);
+                None
+            }
+            Event::Details(looks) => {
+                self.details.extend(looks);
+                None
+            }
+            Event::Trouble(why) => {
+                self.message = Some(why);
                 None
             }
             Event::Looked(looks) => {
@@ -92,6 +128,11 @@ impl State {
             self.filter_key(key.code);
             return None;
         }
+        if self.playing.is_some()
+            && let Taken::Yes(effect) = self.playing_key(key.code)
+        {
+            return effect;
+        }
         match key.code {
             KeyCode::Char('q') => return Some(Effect::Quit),
             KeyCode::Char('?' | 'h') | KeyCode::F(1) => self.help = true,
@@ -108,6 +149,58 @@ impl State {
             }
         }
         None
+    }
+
+    /// Keys that only a recording takes.
+    fn playing_key(&mut self, code: KeyCode) -> Taken {
+        let Some(playing) = &mut self.playing else {
+            return Taken::No;
+        };
+        if let Some(text) = &mut playing.jump {
+            match code {
+                KeyCode::Enter => {
+                    let text = std::mem::take(text);
+                    playing.jump = None;
+                    return Taken::Yes(self.jump_to(&text));
+                }
+                KeyCode::Esc => playing.jump = None,
+                KeyCode::Backspace => drop(text.pop()),
+                KeyCode::Char(letter) => text.push(letter),
+                _ => {}
+            }
+            return Taken::Yes(None);
+        }
+        let effect = match code {
+            KeyCode::Char(':') => {
+                playing.jump = Some(String::new());
+                None
+            }
+            KeyCode::Char('[') => Some(Effect::Jump(playing.at.saturating_sub(SHORT_JUMP))),
+            KeyCode::Char(']') => Some(Effect::Jump(playing.at + SHORT_JUMP)),
+            KeyCode::Char('{') => Some(Effect::Jump(playing.at.saturating_sub(LONG_JUMP))),
+            KeyCode::Char('}') => Some(Effect::Jump(playing.at + LONG_JUMP)),
+            KeyCode::Char('+' | '=') => {
+                playing.speed = (playing.speed * 2).min(FASTEST);
+                Some(Effect::Speed(playing.speed))
+            }
+            KeyCode::Char('-') => {
+                playing.speed = (playing.speed / 2).max(1);
+                Some(Effect::Speed(playing.speed))
+            }
+            _ => return Taken::No,
+        };
+        Taken::Yes(effect)
+    }
+
+    /// Goes to a time that somebody wrote: `90` for seconds, `1m30s`.
+    fn jump_to(&mut self, text: &str) -> Option<Effect> {
+        let text = text.trim();
+        let seconds = text.parse().map(Duration::from_secs).ok();
+        let time = seconds.or_else(|| humantime::parse_duration(text).ok());
+        if time.is_none() {
+            self.message = Some(format!("'{text}' is no time: write seconds, or as 1m30s"));
+        }
+        time.map(Effect::Jump)
     }
 
     /// A snapshot shows the largest of the processes on the screen closely, and those that were opened.
@@ -279,6 +372,7 @@ impl State {
 mod tests {
     use super::*;
     use crate::top::draw::scene;
+    use crate::top::state::Playing;
 
     fn press(state: &mut State, code: KeyCode) -> Option<Effect> {
         state.update(Event::Key(KeyEvent::new(code, KeyModifiers::NONE)))
@@ -444,6 +538,67 @@ mod tests {
         state.origin = Origin::File("x.json".into());
         assert_eq!(press(&mut state, space), None);
         assert!(!state.paused);
+    }
+
+    #[test]
+    fn a_recording_is_played_faster_and_jumped_in() {
+        let mut state = scene::busy((80, 24));
+        state.origin = Origin::Recording("x.rec".into());
+        state.playing = Some(Playing::new(Duration::from_secs(600)));
+        let jump = |seconds| Some(Effect::Jump(Duration::from_secs(seconds)));
+        write(&mut state, ":1m3x");
+        press(&mut state, KeyCode::Backspace);
+        write(&mut state, "0s");
+        assert!(scene::text_of(&state).contains("go to :1m30s"));
+        assert_eq!(press(&mut state, KeyCode::Enter), jump(90));
+        write(&mut state, ":250");
+        assert_eq!(press(&mut state, KeyCode::Enter), jump(250));
+        write(&mut state, ":soon");
+        assert_eq!(press(&mut state, KeyCode::Enter), None);
+        assert!(
+            state
+                .message
+                .as_ref()
+                .is_some_and(|text| text.contains("no time"))
+        );
+        write(&mut state, ":7q");
+        assert_eq!(press(&mut state, KeyCode::Esc), None);
+        assert_eq!(press(&mut state, KeyCode::Char('[')), jump(0));
+        assert_eq!(press(&mut state, KeyCode::Char('}')), jump(60));
+        for speed in [2, 4, 8] {
+            let faster = press(&mut state, KeyCode::Char('+'));
+            assert_eq!(faster, Some(Effect::Speed(speed)));
+        }
+        assert_eq!(
+            press(&mut state, KeyCode::Char('-')),
+            Some(Effect::Speed(4))
+        );
+        let text = scene::text_of(&state);
+        assert!(text.contains("recording at 0.0 s of 600.0 s, 4x"), "{text}");
+        let pause = press(&mut state, KeyCode::Char(' '));
+        assert_eq!(pause, Some(Effect::Pause(true)));
+    }
+
+    #[test]
+    fn what_was_shown_is_forgotten_where_time_goes_back() {
+        let mut state = scene::busy((80, 24));
+        state.playing = Some(Playing::new(Duration::from_secs(600)));
+        let sample = state.sample.clone().expect("a sample");
+        let moment = |seconds, rewinds| {
+            let moment = Moment {
+                at: Duration::from_secs(seconds),
+                sample: sample.clone(),
+                rewinds,
+            };
+            Event::Moment(Box::new(moment))
+        };
+        let before = state.history.coverage.len();
+        state.update(moment(20, false));
+        assert_eq!(state.history.coverage.len(), before + 1);
+        state.update(moment(3, true));
+        assert_eq!(state.history.coverage.len(), 1);
+        let at = state.playing.as_ref().map(|playing| playing.at);
+        assert_eq!(at, Some(Duration::from_secs(3)));
     }
 
     proptest::proptest! {

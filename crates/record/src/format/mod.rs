@@ -12,10 +12,13 @@
 //!
 //! A recording that was cut off has no end block.
 
+pub(crate) mod acted;
 pub mod block;
 pub(crate) mod wire;
 
 /// How a recording begins.
 pub const MAGIC: [u8; 8] = *b"MEGAREC\n";
-/// The version that this program writes. It reads this one and no other.
-pub const VERSION: u32 = 1;
+/// The version that this program writes.
+pub const VERSION: u32 = 2;
+/// The oldest that it reads. Version 1 has no actions.
+pub const OLDEST: u32 = 1;

@@ -26,6 +26,7 @@ pub(crate) struct WireEnd {
     pub(crate) looks: u64,
 }
 
+/// A look of version 1: one of version 2 has its actions behind it.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct WireLook {
     at: Duration,
@@ -170,6 +171,7 @@ impl TryFrom<WireLook> for Look {
             },
             free_lists: wire.free_lists,
             news: wire.news.into(),
+            actions: Vec::new(),
         })
     }
 }

@@ -3,8 +3,10 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use mega_core::{HUGE_PAGE_SIZE, ProcessObservation};
+use mega_core::{ActionKind, HUGE_PAGE_SIZE, Outcome, ProcessObservation};
 use serde::Serialize;
+
+use crate::look::Acted;
 
 /// Cells from left to right.
 pub const COLUMNS: usize = 64;
@@ -44,6 +46,12 @@ pub struct Cell {
     pub known: u64,
     /// Of them accessed since the look before.
     pub accessed: u64,
+    /// Regions that a manager made huge or giant.
+    pub promoted: u64,
+    /// Regions that it broke up.
+    pub demoted: u64,
+    /// What it tried and failed at.
+    pub failed: u64,
 }
 
 /// What a cell shows.
@@ -101,15 +109,40 @@ impl HeatMap {
         })
     }
 
-    /// Adds a look at the process.
-    pub fn add(&mut self, at: Duration, seen: &ProcessObservation) {
+    fn column(&self, at: Duration) -> usize {
         #[allow(
             clippy::cast_possible_truncation,
             clippy::cast_sign_loss,
             reason = "a column"
         )]
         let column = (at.as_secs_f64() / self.column_seconds) as usize;
-        let column = column.min(COLUMNS - 1);
+        column.min(COLUMNS - 1)
+    }
+
+    /// Adds an action of a manager on this process. What never was mapped has no place.
+    pub fn add_action(&mut self, acted: &Acted) {
+        let column = self.column(acted.at);
+        let start = acted.action.target.region.start();
+        let place = self.rows.partition_point(|row| row.end <= start);
+        let row = self.rows.get_mut(place).filter(|row| row.start <= start);
+        let Some(cell) = row.and_then(|row| row.cells.get_mut(column)) else {
+            return;
+        };
+        match acted.outcome {
+            Outcome::Done { .. } | Outcome::Remapped { .. } => match acted.action.kind {
+                ActionKind::Promote | ActionKind::PromoteGiant => cell.promoted += 1,
+                ActionKind::Demote | ActionKind::DemoteGiant | ActionKind::FreeZero => {
+                    cell.demoted += 1;
+                }
+            },
+            Outcome::Failed(_) => cell.failed += 1,
+            Outcome::AlreadySo | Outcome::NotTried => {}
+        }
+    }
+
+    /// Adds a look at the process.
+    pub fn add(&mut self, at: Duration, seen: &ProcessObservation) {
+        let column = self.column(at);
         let mut place = 0;
         for region in &seen.regions {
             let start = region.region.start();
@@ -156,6 +189,42 @@ mod tests {
             node: None,
             cgroup: None,
         }
+    }
+
+    #[test]
+    fn actions_fall_where_and_when_they_were_done() {
+        let regions = (100..104).collect();
+        let mut heat = HeatMap::new(1, &regions, Duration::from_secs(64)).expect("rows");
+        let acted = |index: u64, kind, outcome| Acted {
+            at: Duration::from_secs(32),
+            action: mega_core::Action {
+                kind,
+                target: mega_core::RegionRef {
+                    process: ProcessId {
+                        pid: 1,
+                        start_time: 1,
+                    },
+                    region: Region::containing(index * HUGE_PAGE_SIZE),
+                },
+            },
+            outcome,
+        };
+        let done = Outcome::Done {
+            resident_before: 0,
+            resident_after: HUGE_PAGE_SIZE,
+        };
+        heat.add_action(&acted(101, ActionKind::Promote, done));
+        heat.add_action(&acted(103, ActionKind::Demote, done));
+        let busy = Outcome::Failed(mega_core::Cause::Busy);
+        heat.add_action(&acted(103, ActionKind::Demote, busy));
+        heat.add_action(&acted(99, ActionKind::Promote, done));
+        heat.add_action(&acted(104, ActionKind::Promote, done));
+        let cell = |row: usize| heat.rows[row].cells[31];
+        assert_eq!((cell(1).promoted, cell(1).demoted), (1, 0));
+        let last = cell(3);
+        assert_eq!((last.promoted, last.demoted, last.failed), (0, 1, 1));
+        let cells = heat.rows.iter().flat_map(|row| &row.cells);
+        assert_eq!(cells.map(|cell| cell.promoted).sum::<u64>(), 1);
     }
 
     #[test]

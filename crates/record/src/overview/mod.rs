@@ -5,10 +5,10 @@ pub mod heat;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use mega_core::{BASE_PAGE_SIZE, HUGE_PAGE_SIZE, ProcessId, ProcessObservation};
+use mega_core::{BASE_PAGE_SIZE, Cause, HUGE_PAGE_SIZE, Outcome, ProcessId, ProcessObservation};
 use serde::Serialize;
 
-use crate::look::Look;
+use crate::look::{Acted, Look};
 use heat::HeatMap;
 
 /// What a recording has.
@@ -18,8 +18,73 @@ pub struct Overview {
     pub missed: u64,
     /// Who else used Accessed bits or changed page sizes, at any time.
     pub others: BTreeSet<String>,
+    /// What a manager did, if one recorded what it did.
+    pub actions: ActionCounts,
     /// Its processes.
     pub processes: BTreeMap<ProcessId, Known>,
+}
+
+/// How often what was done, and what came of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct ActionCounts {
+    /// Done, by the name of the kind: `promote`, `demote` and so on.
+    pub done: BTreeMap<&'static str, u64>,
+    /// Failed, by the name of the cause: `no_memory` and so on.
+    pub failed: BTreeMap<String, u64>,
+    /// The region was so already.
+    pub already_so: u64,
+    /// A dry run did not try them.
+    pub not_tried: u64,
+}
+
+impl ActionCounts {
+    /// Adds one.
+    pub fn add(&mut self, acted: &Acted) {
+        match acted.outcome {
+            Outcome::Done { .. } | Outcome::Remapped { .. } => {
+                *self.done.entry(acted.action.kind.name()).or_default() += 1;
+            }
+            Outcome::Failed(cause) => *self.failed.entry(cause_name(cause)).or_default() += 1,
+            Outcome::AlreadySo => self.already_so += 1,
+            Outcome::NotTried => self.not_tried += 1,
+        }
+    }
+
+    /// As "12 promote, 1 demote done; failed: 3 busy"; `None` without any.
+    #[must_use]
+    pub fn in_words(&self) -> Option<String> {
+        let listed = |counts: &mut dyn Iterator<Item = (&str, u64)>| {
+            let counts: Vec<String> = counts
+                .map(|(name, count)| format!("{count} {}", name.replace('_', " ")))
+                .collect();
+            counts.join(", ")
+        };
+        let done = self.done.iter().map(|(name, count)| (*name, *count));
+        let failed = self.failed.iter();
+        let failed = failed.map(|(name, count)| (name.as_str(), *count));
+        let also = [
+            ("already so", self.already_so),
+            ("not tried", self.not_tried),
+        ];
+        let parts = [
+            ("done: ", listed(&mut done.into_iter())),
+            ("failed: ", listed(&mut failed.into_iter())),
+            (
+                "",
+                listed(&mut also.into_iter().filter(|(_, count)| *count > 0)),
+            ),
+        ];
+        let parts = parts.into_iter().filter(|(_, text)| !text.is_empty());
+        let text: Vec<String> = parts.map(|(name, text)| format!("{name}{text}")).collect();
+        (!text.is_empty()).then(|| text.join("; "))
+    }
+}
+
+/// The name of a cause in JSON.
+fn cause_name(cause: Cause) -> String {
+    let name = serde_json::to_value(cause).ok();
+    let name = name.and_then(|name| name.as_str().map(str::to_owned));
+    name.unwrap_or_default()
 }
 
 /// One process of it.
@@ -74,6 +139,9 @@ impl Overview {
         self.missed += u64::from(look.missed);
         self.others
             .extend(look.news.others.iter().flatten().cloned());
+        for acted in &look.actions {
+            self.actions.add(acted);
+        }
         for seen in &look.observation.processes {
             let known = self.processes.entry(seen.process).or_default();
             known.add(look.at.as_secs_f64(), seen);

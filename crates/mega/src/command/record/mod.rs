@@ -4,9 +4,6 @@ mod recorder;
 mod subject;
 mod touches;
 
-use std::fs::File;
-use std::io::BufWriter;
-use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -23,6 +20,7 @@ use super::named_selection::NamedSelection;
 use crate::cli::Record;
 use crate::exit::Failure;
 use crate::output;
+use crate::recording;
 use crate::report::RecordReport;
 use crate::signals::Signals;
 use crate::supervise::Supervisor;
@@ -52,7 +50,12 @@ pub(super) fn run(args: &Record) -> Result<ExitCode, Failure> {
         (None, None) => return Err(Failure::Usage("nothing to record".to_owned())),
     };
     let signals = Signals::block(&[Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP])?;
-    let recorder = Recorder::begin(host, subject, create(&args.output)?, rhythm(args))?;
+    let recorder = Recorder::begin(
+        host,
+        subject,
+        recording::create(&args.output)?,
+        rhythm(args),
+    )?;
     let report = recorder.record(&args.output, |pause| goes_on(&signals, pause))?;
     tell(args, &report)?;
     Ok(ExitCode::SUCCESS)
@@ -60,7 +63,7 @@ pub(super) fn run(args: &Record) -> Result<ExitCode, Failure> {
 
 /// Starts the program and records it and its descendants until it ends.
 fn command(args: &Record, host: &Arc<Host>) -> Result<ExitCode, Failure> {
-    let file = create(&args.output)?;
+    let file = recording::create(&args.output)?;
     let fault = FaultControl::prepare(host.kernel(), &RunDir::open()?, FaultMode::Base)?;
     let supervisor = Supervisor::new()?;
     let program = supervisor.start(&args.command, &fault)?;
@@ -94,16 +97,6 @@ fn rhythm(args: &Record) -> Rhythm {
         interval: args.interval,
         end: args.time,
     }
-}
-
-/// Creates the file before anything is recorded, so that a path that cannot be written is found out at once.
-fn create(path: &Path) -> Result<BufWriter<File>, Failure> {
-    File::create(path).map(BufWriter::new).map_err(|error| {
-        Failure::Failed(format!(
-            "cannot write the recording to {}: {error}",
-            path.display()
-        ))
-    })
 }
 
 /// Waits. False where a signal came that says to stop.

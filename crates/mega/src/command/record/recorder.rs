@@ -2,27 +2,22 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
-use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use mega_core::{Machine, ProcessId};
-use mega_linux::physical::buddyinfo;
 use mega_linux::process::claim::{Claim, Claims};
 use mega_linux::settings::run_dir::RunDir;
-use mega_linux::{Host, LinuxMachine, MachineOptions, doctor};
-use mega_record::{FreeList, Header, Look, News, Writer};
+use mega_linux::{Host, LinuxMachine, MachineOptions};
+use mega_record::{Header, Look, Writer};
 
 use super::subject::Subject;
 use super::touches::TouchMeter;
 use crate::exit::Failure;
 use crate::output;
+use crate::recording::{self, Told, free_lists};
 use crate::report::{RecordReport, VERSION};
-use crate::snapshot;
-
-/// How often it is looked for others that use Accessed bits. That takes a look at every process of the machine.
-const LOOK_FOR_OTHERS: Duration = Duration::from_secs(60);
 
 /// When looks are made.
 #[derive(Clone, Copy, Debug)]
@@ -63,12 +58,7 @@ pub(super) struct Recorder<W> {
     looking: Duration,
     last: Duration,
     missed: u64,
-    /// What the recording says of processes already.
-    names: BTreeMap<ProcessId, String>,
-    mappings: BTreeMap<ProcessId, Vec<Range<u64>>>,
-    seen: u64,
-    others: Option<Vec<String>>,
-    others_due: Duration,
+    told: Told,
 }
 
 impl<W: Write> Recorder<W> {
@@ -102,11 +92,7 @@ impl<W: Write> Recorder<W> {
             looking: Duration::ZERO,
             last: Duration::ZERO,
             missed: 0,
-            names: BTreeMap::new(),
-            mappings: BTreeMap::new(),
-            seen: 0,
-            others: None,
-            others_due: Duration::ZERO,
+            told: Told::default(),
         })
     }
 
@@ -196,13 +182,21 @@ impl<W: Write> Recorder<W> {
             .iter()
             .map(|observed| observed.process)
             .collect();
+        let claimed = &self.claimed;
+        self.told.retain(|process| claimed.contains_key(process));
+        let mut news = self.told.news(&self.host, &self.machine, &processes, at);
+        let measured = self
+            .meter
+            .measure(&mut self.machine, processes.iter().copied(), at);
+        news.touches.extend(measured);
         let look = Look {
             at,
             cpu,
             missed,
-            free_lists: self.free_lists()?,
-            news: self.news(&processes, at),
+            free_lists: free_lists(self.host.kernel().as_ref())?,
+            news,
             observation,
+            actions: Vec::new(),
         };
         self.writer.write(&look).map_err(|error| {
             let file = file.display();
@@ -214,57 +208,6 @@ impl<W: Write> Recorder<W> {
         self.last = at;
         self.missed += u64::from(missed);
         Ok(())
-    }
-
-    /// The free lists of each node.
-    fn free_lists(&self) -> Result<Vec<FreeList>, Failure> {
-        let mut nodes: BTreeMap<u32, Vec<u64>> = BTreeMap::new();
-        for zone in buddyinfo::read(self.host.kernel().as_ref())? {
-            let areas = nodes.entry(zone.node).or_default();
-            areas.resize(areas.len().max(zone.areas.len()), 0);
-            for (sum, count) in areas.iter_mut().zip(&zone.areas) {
-                *sum += count;
-            }
-        }
-        let nodes = nodes.into_iter();
-        Ok(nodes
-            .map(|(node, areas)| FreeList { node, areas })
-            .collect())
-    }
-
-    /// What differs from what the recording says already, of these processes.
-    fn news(&mut self, processes: &BTreeSet<ProcessId>, at: Duration) -> News {
-        let mut news = News::default();
-        self.names
-            .retain(|process, _| self.claimed.contains_key(process));
-        self.mappings
-            .retain(|process, _| processes.contains(process));
-        for process in processes {
-            let name = snapshot::name(&self.host, *process);
-            // One that has just ended has none any more.
-            if !name.is_empty() && self.names.get(process) != Some(&name) {
-                self.seen += u64::from(self.names.insert(*process, name.clone()).is_none());
-                news.names.insert(*process, name);
-            }
-            let mappings = self.machine.eligible(*process);
-            if self.mappings.get(process).map(Vec::as_slice) != Some(mappings) {
-                self.mappings.insert(*process, mappings.to_vec());
-                news.mappings.insert(*process, mappings.to_vec());
-            }
-        }
-        let measured = self
-            .meter
-            .measure(&mut self.machine, processes.iter().copied(), at);
-        news.touches.extend(measured);
-        if at >= self.others_due {
-            self.others_due = at + LOOK_FOR_OTHERS;
-            let others = doctor::other_consumers(self.host.kernel().as_ref());
-            if self.others.as_ref() != Some(&others) {
-                news.others = Some(others.clone());
-                self.others = Some(others);
-            }
-        }
-        news
     }
 
     fn finish(self, file: &Path) -> Result<RecordReport, Failure> {
@@ -290,7 +233,7 @@ impl<W: Write> Recorder<W> {
             looks,
             missed: self.missed,
             seconds: self.last.as_secs_f64(),
-            processes: self.seen,
+            processes: self.told.seen(),
             tracker: self.host.tracker_kind().to_string(),
             looking_share: share(self.looking),
             recording_share: share(used.saturating_sub(self.looking)),
@@ -299,20 +242,10 @@ impl<W: Write> Recorder<W> {
 }
 
 fn header(host: &Host, subject: &Subject, meter: &TouchMeter, rhythm: Rhythm) -> Header {
-    let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-    let examination = host.examination();
     Header {
-        recorder: env!("CARGO_PKG_VERSION").to_owned(),
-        kernel: examination.kernel_release.clone(),
-        tracker: host.tracker_kind().to_string(),
-        subject: subject.in_words.clone(),
-        began: since_1970.map_or(0, |time| time.as_secs()),
-        interval_ms: u64::try_from(rhythm.interval.as_millis()).unwrap_or(u64::MAX),
-        cpus: std::thread::available_parallelism()
-            .map_or(0, |cpus| u32::try_from(cpus.get()).unwrap_or(u32::MAX)),
-        split_gives_back: examination.split_gives_back(),
         touches: meter.can_measure(),
         calibrated: meter.is_calibrated(),
+        ..recording::header(host, &subject.in_words, Some(rhythm.interval))
     }
 }
 

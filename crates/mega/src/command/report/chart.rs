@@ -13,11 +13,21 @@ const BOTTOM: f64 = 24.0;
 /// The least time that a picture spans, so that the first minutes are not stretched over all of it.
 const LEAST_SPAN: u64 = 3600;
 
-/// From when to when, in seconds since 1970.
+/// From when to when.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Span {
     from: u64,
     to: u64,
+    clock: Clock,
+}
+
+/// What times are counted in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Clock {
+    /// Seconds since 1970.
+    Utc,
+    /// Milliseconds since a recording began.
+    Recording,
 }
 
 impl Span {
@@ -27,6 +37,16 @@ impl Span {
         Span {
             from: first.min(to.saturating_sub(LEAST_SPAN)),
             to: to.max(LEAST_SPAN),
+            clock: Clock::Utc,
+        }
+    }
+
+    /// A recording of so many milliseconds.
+    pub(super) fn recorded(length: u64) -> Self {
+        Span {
+            from: 0,
+            to: length.max(1),
+            clock: Clock::Recording,
         }
     }
 
@@ -36,14 +56,41 @@ impl Span {
         LEFT + part.min(1.0) * (WIDTH - LEFT - RIGHT)
     }
 
-    /// Full hours, or the parts of one, at which a label fits.
+    /// Round times at which a label fits.
     fn ticks(self) -> impl Iterator<Item = u64> {
-        const STEPS: [u64; 7] = [300, 600, 900, 1800, 3600, 7200, 14400];
+        /// Full hours, or the parts of one.
+        const SECONDS: [u64; 7] = [300, 600, 900, 1800, 3600, 7200, 14400];
+        const MILLISECONDS: [u64; 14] = [
+            100, 200, 500, 1000, 2000, 5000, 10_000, 30_000, 60_000, 120_000, 300_000, 600_000,
+            1_800_000, 3_600_000,
+        ];
         const MOST: u64 = 9;
         let span = self.to - self.from;
-        let step = STEPS.into_iter().find(|step| span / step <= MOST);
-        let step = step.unwrap_or(14400);
+        let steps: &[u64] = match self.clock {
+            Clock::Utc => &SECONDS,
+            Clock::Recording => &MILLISECONDS,
+        };
+        let longest = steps.last().copied().unwrap_or(1);
+        let step = steps.iter().copied().find(|step| span / step <= MOST);
+        // Whole numbers of the longest, where that is too short.
+        let step = step.unwrap_or(match self.clock {
+            Clock::Utc => longest,
+            Clock::Recording => longest * (span / longest).div_ceil(MOST),
+        });
         (self.from.div_ceil(step)..=self.to / step).map(move |number| number * step)
+    }
+}
+
+impl Span {
+    fn label(self, time: u64) -> String {
+        match self.clock {
+            Clock::Utc => utc::time_of_day(time).chars().take(5).collect(),
+            Clock::Recording if !time.is_multiple_of(1000) => {
+                format!("{}.{} s", time / 1000, time % 1000 / 100)
+            }
+            Clock::Recording if time < 600_000 => format!("{} s", time / 1000),
+            Clock::Recording => format!("{} min", time / 60_000),
+        }
     }
 }
 
@@ -163,7 +210,7 @@ impl Chart<'_> {
                 r#"<path class="grid" d="M{x:.1} {TOP}V{}"/><text x="{x:.1}" y="{}" text-anchor="middle">{}</text>"#,
                 self.floor(),
                 self.height - 6.0,
-                &utc::time_of_day(tick)[..5]
+                self.span.label(tick)
             );
         }
     }
@@ -216,10 +263,31 @@ mod tests {
             span,
             Span {
                 from: 96_700,
-                to: 100_300
+                to: 100_300,
+                clock: Clock::Utc,
             }
         );
         assert!(span.ticks().count() <= 10);
+    }
+
+    #[test]
+    fn a_recording_is_labelled_by_its_own_time() {
+        let labels = |length: u64| -> Vec<String> {
+            let span = Span::recorded(length);
+            span.ticks().map(|tick| span.label(tick)).collect()
+        };
+        assert_eq!(
+            labels(1000),
+            ["0 s", "0.2 s", "0.4 s", "0.6 s", "0.8 s", "1 s"]
+        );
+        assert_eq!(labels(65_000).last().map(String::as_str), Some("60 s"));
+        assert_eq!(
+            labels(7_200_000).last().map(String::as_str),
+            Some("120 min")
+        );
+        for length in [0, 1, 99, 1 << 20, 1 << 30, 1 << 40] {
+            assert!(labels(length).len() <= 11, "{length}");
+        }
     }
 
     proptest! {

@@ -1,8 +1,9 @@
-//! `mega report`: the daemon's last day as one page.
+//! `mega report`: the daemon's last day, or a recording, as one page.
 
 mod chart;
 mod page;
 mod reasons;
+mod recording;
 mod summary;
 
 use std::path::Path;
@@ -15,19 +16,34 @@ use crate::output;
 use crate::report::{DayReport, DaysReport, VERSION};
 
 pub(super) fn run(args: &Report) -> Result<ExitCode, Failure> {
-    let report = DaysReport {
-        version: VERSION,
-        days: days()?,
-    };
-    let text = match args.json {
-        true => output::json(&report)?,
-        false => page::draw(&report.days),
+    let text = match &args.file {
+        Some(file) => recorded(file, args.json)?,
+        None => managed(args.json)?,
     };
     match &args.output {
         Some(path) => write(path, &text)?,
         None => output::print(&text)?,
     }
     Ok(ExitCode::SUCCESS)
+}
+
+fn recorded(file: &Path, json: bool) -> Result<String, Failure> {
+    let report = recording::read(file)?;
+    match json {
+        true => output::json(&report),
+        false => Ok(recording::draw(&report)),
+    }
+}
+
+fn managed(json: bool) -> Result<String, Failure> {
+    let report = DaysReport {
+        version: VERSION,
+        days: days()?,
+    };
+    match json {
+        true => output::json(&report),
+        false => Ok(page::draw(&report.days)),
+    }
 }
 
 /// The days of the running daemons. What one says that does not answer is passed on.

@@ -23,6 +23,11 @@ pub(super) fn draw(days: &[DayReport]) -> String {
         .enumerate()
         .map(|(number, day)| Part { day, number }.draw())
         .collect();
+    document(&title, &body)
+}
+
+/// A page with this title, in plain text, and this body, in HTML.
+pub(super) fn document(title: &str, body: &str) -> String {
     format!(
         r#"<!DOCTYPE html>
 <html lang="en">
@@ -41,7 +46,7 @@ pub(super) fn draw(days: &[DayReport]) -> String {
 </body>
 </html>
 "#,
-        title = escaped(&title),
+        title = escaped(title),
     )
 }
 
@@ -467,7 +472,11 @@ fn events(summary: &Summary) -> String {
 }
 
 /// A table: the first cell of a row names it. Columns with numbers are aligned to the right.
-fn table(caption: &str, head: &[(&str, bool)], rows: impl Iterator<Item = Vec<String>>) -> String {
+pub(super) fn table(
+    caption: &str,
+    head: &[(&str, bool)],
+    rows: impl Iterator<Item = Vec<String>>,
+) -> String {
     let class = |number: bool| if number { " class=\"n\"" } else { "" };
     let heads: String = head
         .iter()
@@ -500,7 +509,7 @@ fn minutes(seconds: f64) -> String {
 }
 
 #[allow(clippy::cast_precision_loss, reason = "a size in a picture")]
-fn float(size: u64) -> f64 {
+pub(super) fn float(size: u64) -> f64 {
     size as f64
 }
 
@@ -509,12 +518,12 @@ fn float(size: u64) -> f64 {
     clippy::cast_sign_loss,
     reason = "a size in a picture"
 )]
-fn whole(size: f64) -> u64 {
+pub(super) fn whole(size: f64) -> u64 {
     size as u64
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::super::summary::tests::slot;
     use super::*;
     use crate::report::RefusedNow;
@@ -544,7 +553,7 @@ mod tests {
 
     /// Whether each element is closed in its turn. Good for a page that is written so that it is XML as well, but for its
     /// first line and `<meta>`.
-    fn is_balanced(page: &str) -> bool {
+    pub(in crate::command::report) fn is_balanced(page: &str) -> bool {
         let mut open: Vec<&str> = Vec::new();
         let body = page.replace("<!DOCTYPE html>", "");
         for tag in body.split('<').skip(1) {

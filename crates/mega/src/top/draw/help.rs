@@ -5,7 +5,7 @@ use ratatui::text::{Line, Span};
 
 use super::theme::Theme;
 
-const KEYS: [(&str, &str); 11] = [
+const KEYS: [(&str, &str); 12] = [
     (
         "up down, j k",
         "select a process, or scroll; page keys, Home and End too",
@@ -22,7 +22,14 @@ const KEYS: [(&str, &str); 11] = [
         "s",
         "write a snapshot to the current folder, for `mega top FILE`",
     ),
-    ("space", "pause: nobody is asked"),
+    (
+        "space",
+        "pause: nobody is asked, or the recording stands still",
+    ),
+    (
+        "[ ] { } : + -",
+        "a recording: 10 s, a minute, go to a time, faster, slower",
+    ),
     (
         "mouse",
         "click a heading to sort, a process to select and to open",

@@ -34,13 +34,14 @@ pub(super) fn title(state: &State, theme: Theme) -> Line<'static> {
     let dot = theme.dot();
     spans.push(Span::raw(match (&state.origin, &state.sample) {
         (Origin::File(_), _) => format!("{dot} snapshot "),
+        (Origin::Recording(_), _) => format!("{dot} recording {}", place(state)),
         (Origin::Observer(why), _) => format!("{dot} {why}: looks by itself, changes nothing "),
         (Origin::Managers, None) => String::new(),
         (Origin::Managers, Some(sample)) => format!("{dot} {} ", who(&sample.managers)),
     }));
     if let Some(sample) = &state.sample {
         let time = match state.origin {
-            Origin::File(_) => utc::in_words(sample.time),
+            Origin::File(_) | Origin::Recording(_) => utc::in_words(sample.time),
             _ => utc::time_of_day(sample.time),
         };
         spans.push(Span::styled(format!("{dot} {time} "), theme.dim()));
@@ -48,13 +49,26 @@ pub(super) fn title(state: &State, theme: Theme) -> Line<'static> {
             spans.push(Span::styled(format!("! {trouble}"), theme.bad()));
         }
     }
-    if let Origin::File(path) = &state.origin {
+    if let Origin::File(path) | Origin::Recording(path) = &state.origin {
         spans.push(Span::raw(format!("{dot} {}", path.display())));
     }
     if state.paused {
         spans.push(Span::styled(" PAUSED ", theme.selected()));
     }
     Line::from(spans)
+}
+
+/// Where in the recording, and how fast: "at 12.5 s of 60.0 s, 4x ".
+fn place(state: &State) -> String {
+    let Some(playing) = &state.playing else {
+        return String::new();
+    };
+    let (at, length) = (playing.at.as_secs_f64(), playing.length.as_secs_f64());
+    let speed = match playing.speed {
+        1 => String::new(),
+        speed => format!(", {speed}x"),
+    };
+    format!("at {at:.1} s of {length:.1} s{speed} ")
 }
 
 fn who(managers: &[ManagerStatus]) -> String {

@@ -70,7 +70,37 @@ fn bottom(state: &State, theme: Theme) -> Line<'static> {
             Span::styled(rest, theme.dim()),
         ]);
     }
+    if let Some(text) = state
+        .playing
+        .as_ref()
+        .and_then(|playing| playing.jump.as_ref())
+    {
+        return Line::from(vec![
+            Span::styled(format!("go to :{text}"), theme.bold()),
+            Span::styled(" ", theme.selected()),
+            Span::styled("   as 90 or 1m30s; Enter goes, Esc stays", theme.dim()),
+        ]);
+    }
     let keys: &[(&str, &str)] = match state.view {
+        View::Processes if state.playing.is_some() => &[
+            ("?", "help"),
+            ("Enter", "open"),
+            ("space", "pause"),
+            ("[ ]", "10 s"),
+            ("{ }", "1 min"),
+            (":", "go to"),
+            ("+ -", "speed"),
+            ("q", "quit"),
+        ],
+        View::Process(_) if state.playing.is_some() => &[
+            ("?", "help"),
+            ("Esc", "back"),
+            ("space", "pause"),
+            ("[ ]", "10 s"),
+            (":", "go to"),
+            ("+ -", "speed"),
+            ("q", "quit"),
+        ],
         View::Processes => &[
             ("?", "help"),
             ("Enter", "open"),

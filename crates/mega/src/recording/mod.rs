@@ -1,0 +1,49 @@
+//! What every recorder of this program writes: `mega record`, which only looks, and a manager that records what it sees and does.
+
+mod tape;
+mod told;
+
+use std::fs::File;
+use std::io::BufWriter;
+use std::path::Path;
+use std::time::{Duration, SystemTime};
+
+use mega_linux::Host;
+use mega_record::Header;
+
+use crate::exit::Failure;
+
+pub(crate) use tape::Tape;
+pub(crate) use told::{Told, free_lists};
+
+/// Creates the file before anything is recorded, so that a path that cannot be written is found out at once.
+///
+/// # Errors
+/// Where it cannot be created.
+pub(crate) fn create(path: &Path) -> Result<BufWriter<File>, Failure> {
+    File::create(path).map(BufWriter::new).map_err(|error| {
+        Failure::Failed(format!(
+            "cannot write the recording to {}: {error}",
+            path.display()
+        ))
+    })
+}
+
+/// A header that says what holds for this machine. `interval` is the time between two looks; `None` where the manager chooses it.
+pub(crate) fn header(host: &Host, subject: &str, interval: Option<Duration>) -> Header {
+    let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    let examination = host.examination();
+    let interval = interval.unwrap_or_default().as_millis();
+    Header {
+        recorder: env!("CARGO_PKG_VERSION").to_owned(),
+        kernel: examination.kernel_release.clone(),
+        tracker: host.tracker_kind().to_string(),
+        subject: subject.to_owned(),
+        began: since_1970.map_or(0, |time| time.as_secs()),
+        interval_ms: u64::try_from(interval).unwrap_or(u64::MAX),
+        cpus: std::thread::available_parallelism()
+            .map_or(0, |cpus| u32::try_from(cpus.get()).unwrap_or(u32::MAX)),
+        split_gives_back: examination.split_gives_back(),
+        ..Header::default()
+    }
+}
