@@ -147,6 +147,40 @@ static void whole(char *span, const char *mode)
 	tap_equal(giant_kib(span, GIANT), GIANT / 1024, "%s: and is giant", mode);
 }
 
+/* What is in the way in the chunk is moved by exchange, too. */
+static void emptied(char *span)
+{
+	long moved, exchanged;
+	struct mega_promote request;
+	struct counts then, did;
+	uint64_t chunk;
+	char *other;
+
+	loopback_set("off");
+	other = giant_new(device);
+	promote_surely(device, span);
+	chunk = frame_of(other);
+	demote(device, other);
+	demote(device, span);
+	then = counts();
+	moved = vmstat("anon_pud_compact_moved");
+	exchanged = vmstat("anon_pud_compact_exchanged");
+	loopback_set("honest");
+	request = promote_into(device, span, chunk);
+	loopback_set("off");
+	did = since(then);
+	note("emptied", &did);
+	tap_equal(request.stop, MEGA_PROMOTE_DONE, "into a chunk that is full of huge pages a span is promoted");
+	tap_equal(request.exchanged, SPAN_REGIONS, "by exchange");
+	tap_equal(vmstat("anon_pud_compact_moved") - moved, (long)SPAN_PAGES, "all that was there was moved away");
+	tap_equal(vmstat("anon_pud_compact_exchanged") - exchanged, (long)SPAN_PAGES, "by exchange, so nothing was copied");
+	tap_equal(did.exchanged, 2 * SPAN_REGIONS, "the kernel counts both");
+	tap_equal(did.failed + did.abandoned, 0, "and none that failed");
+	as_it_was(span, "emptied");
+	as_it_was(other, "emptied, the other one");
+	munmap(other, GIANT);
+}
+
 /* Some are left alone, or all: they are copied, and the caller sees no difference. */
 static void in_part(char *span, const char *mode)
 {
@@ -335,7 +369,8 @@ int main(int arguments, char **argument)
 		const char *name;
 		void (*run)(char *span);
 	} others[] = {
-		{ "without", without }, { "held", held }, { "shared", shared }, { "comes-and-goes", come_and_go },
+		{ "without", without }, { "held", held }, { "shared", shared }, { "emptied", emptied },
+		{ "comes-and-goes", come_and_go },
 	};
 	char *span = map_spans(1);
 

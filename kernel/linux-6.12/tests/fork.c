@@ -2,6 +2,7 @@
 /* Giant pages of processes that fork, execute another program and exit. */
 #define _GNU_SOURCE
 #include <signal.h>
+#include <stdio.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -74,12 +75,30 @@ static bool promotes_its_own(char *span)
 	return !wrong_pages(span, GIANT, 0, 1) && giant_kib(span, GIANT) == (long)(GIANT / 1024);
 }
 
-/* Both have pages of their own; to move the parent's is no reason to take the child's giant page apart. */
-static void moved_beside_a_giant_child(char *span)
+static bool is_moved(char *span)
+{
+	struct mega_compact request = compact_until(device, frame_of(span) & ~(MEGA_BLOCK_FRAMES - 1ULL), 9,
+						    MEGA_COMPACT_MOVE_HUGE, MEGA_STOP_DONE);
+
+	return request.stop == MEGA_STOP_DONE;
+}
+
+/* The huge page becomes base pages, not only its mapping. */
+static bool is_split(char *span)
+{
+	long splits = vmstat("thp_split_page");
+	char range[64];
+
+	snprintf(range, sizeof(range), "%d,0x%lx,0x%lx", getpid(), (unsigned long)span, (unsigned long)span + HUGE);
+	set_file("/sys/kernel/debug/split_huge_pages", range);
+	return vmstat("thp_split_page") > splits;
+}
+
+/* Both have pages of their own; what is done to the parent's is no reason to take the child's giant page apart. */
+static void beside_a_giant_child(char *span, bool (*act)(char *span), const char *what)
 {
 	int ready[2], go[2];
 	char byte = 0;
-	struct mega_compact request;
 	pid_t child;
 
 	if (pipe(ready) || pipe(go))
@@ -95,9 +114,7 @@ static void moved_beside_a_giant_child(char *span)
 	close(ready[1]);
 	if (read(ready[0], &byte, 1) != 1)
 		tap_bail("a child has no giant page of its own");
-	request = compact_until(device, frame_of(span) & ~(MEGA_BLOCK_FRAMES - 1ULL), 9, MEGA_COMPACT_MOVE_HUGE,
-				MEGA_STOP_DONE);
-	tap_equal(request.stop, MEGA_STOP_DONE, "a huge page of the parent is moved");
+	tap_ok(act(span), "a huge page of the parent is %s", what);
 	if (write(go[1], &byte, 1) != 1)
 		tap_bail("write");
 	tap_ok(ended_well(child), "and the child's giant page stays giant");
@@ -271,7 +288,9 @@ int main(void)
 	child_does(span, gives_it_back, "gives a part of it back");
 	child_does(span, forks_again, "has a child of its own");
 	child_does(span, promotes_its_own, "has a giant page of its own");
-	moved_beside_a_giant_child(span);
+	beside_a_giant_child(span, is_moved, "moved");
+	once_more(span, "after that");
+	beside_a_giant_child(span, is_split, "split");
 	once_more(span, "after that");
 	shared_is_not_promoted(span);
 	once_more(span, "after that");

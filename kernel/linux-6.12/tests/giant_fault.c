@@ -162,7 +162,8 @@ static void what_it_is(void)
 static void where_it_fits(void)
 {
 	long fallback = size_stat("anon_fault_fallback");
-	char *memory;
+	char *memory, *lies[2];
+	int aligned = 0;
 
 	pool_fill(1);
 	memory = plain(GIANT - HUGE);
@@ -190,6 +191,16 @@ static void where_it_fits(void)
 	memory = mmap(NULL, 2 * GIANT, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	tap_ok(memory != MAP_FAILED && !((uintptr_t)memory % HUGE), "without the size it is aligned as before");
 	munmap(memory, 2 * GIANT);
+	/* One below the other, so that not all can be at multiples of 1 GiB by chance. */
+	size_enable("madvise");
+	for (int i = 0; i < 2; i++) {
+		memory = mmap(NULL, GIANT + HUGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+		aligned += !((uintptr_t)memory % GIANT);
+		lies[i] = memory;
+	}
+	tap_ok(aligned < 2, "nor is it aligned to 1 GiB where only who asks gets it");
+	munmap(lies[0], GIANT + HUGE);
+	munmap(lies[1], GIANT + HUGE);
 	size_enable("always");
 }
 
@@ -310,6 +321,46 @@ static void charged(void)
 	tap_ok(with - before < slack, "and uncharged: %ld", with - before);
 	cgroup_write("memory.max", "max");
 	cgroup_leave();
+}
+
+/* At its limit a group is asked for what the giant page takes as a whole first, and not for its tables: those would kill. */
+static void at_its_limit(void)
+{
+	long room = 1L << 20, current;
+	char limit[32], byte = 0;
+	pid_t child;
+	int go[2];
+
+	if (!cgroup_enter()) {
+		tap_skip("a cgroup without room for tables", "there is no memory cgroup");
+		return;
+	}
+	pool_fill(1);
+	if (pipe(go))
+		tap_bail("pipe");
+	child = fork();
+	if (child < 0)
+		tap_bail("fork");
+	if (!child) {
+		char *span = plain(GIANT);
+
+		if (read(go[0], &byte, 1) != 1)
+			_exit(1);
+		touch(span);
+		_exit(0);
+	}
+	current = read_number(GROUP "/memory.current", -1);
+	snprintf(limit, sizeof(limit), "%ld", current + room);
+	if (!cgroup_write("memory.max", limit))
+		tap_bail("set memory.max");
+	if (write(go[1], &byte, 1) != 1)
+		tap_bail("write");
+	tap_ok(ended_well(child), "in a group with room for a page, but not for a giant page's tables, a write gets the page");
+	tap_equal(pool_chunks(), nodes_with_memory(), "and the chunk is in the pool");
+	cgroup_write("memory.max", "max");
+	cgroup_leave();
+	close(go[0]);
+	close(go[1]);
 }
 
 /* ---- What may be done with it ------------------------------------------ */
@@ -544,6 +595,37 @@ static void page_out_and_map_anew(void)
 	map_anew();
 }
 
+static void *give_back_pages(void *nothing)
+{
+	(void)nothing;
+	for (size_t i = 0; !stop; i++)
+		madvise(shared + GIANT - HUGE + i % (HUGE / PAGE) * PAGE, PAGE, MADV_DONTNEED);
+	return NULL;
+}
+
+/* Pages of the last huge page are given back at the moment of the fault: it is not whole any more before the fault is over. */
+static void partly_given_back(void)
+{
+	long before = vmstat("anon_pud_fault_alloc");
+	size_t wrong = 0;
+	pthread_t other;
+
+	for (unsigned int i = 0; i < 6; i++) {
+		pool_fill(1);
+		shared = plain(GIANT);
+		stop = false;
+		pthread_create(&other, NULL, give_back_pages, NULL);
+		usleep(i * 1000);
+		fill_part(shared, HUGE, 0, 1);
+		stop = true;
+		pthread_join(other, NULL);
+		wrong += wrong_pages(shared, HUGE, 0, 1) + nonzero_pages(shared + HUGE, GIANT - HUGE);
+		munmap(shared, GIANT);
+	}
+	tap_equal(vmstat("anon_pud_fault_alloc") - before, 6, "spans are mapped while pages of them are given back");
+	tap_equal(wrong, 0, "and hold what was written, and zeroes");
+}
+
 /* A process that is killed at some moment of its faults. */
 static void killed(void)
 {
@@ -581,6 +663,7 @@ int main(void)
 	watched();
 	exhausted();
 	charged();
+	at_its_limit();
 	forked();
 	cut();
 	moved();
@@ -598,6 +681,7 @@ int main(void)
 	against(give_back_and_map_anew, "MADV_DONTNEED");
 	against(look_and_map_anew, "smaps");
 	against(page_out_and_map_anew, "MADV_PAGEOUT");
+	partly_given_back();
 	killed();
 	size_enable("never");
 	pool_empty();

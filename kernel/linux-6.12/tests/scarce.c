@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Promotion where little memory is free: less than the 1 GiB that a whole span takes for a while. It takes as much at a time as
+ * leaves others what the kernel keeps for them, and gives that back before it takes more. Each zone is kept from running short, so
+ * this wants a machine with one large zone: what is moved from one to another is given back there.
+ */
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+#include "kernel.h"
+#include "span.h"
+#include "tap.h"
+
+/* What is left beside the low watermarks, in KiB: less than a span, more than some huge pages. */
+#define ROOM_KIB (160L << 10)
+#define SPAN_KIB ((long)(GIANT / 1024))
+
+static int device;
+
+/* The sum of a line of /proc/zoneinfo over all zones, in KiB. */
+static long zones_kib(const char *name)
+{
+	FILE *file = fopen("/proc/zoneinfo", "re");
+	char line[256], key[64];
+	long pages, sum = 0;
+
+	if (!file)
+		tap_bail("/proc/zoneinfo");
+	while (fgets(line, sizeof(line), file))
+		if (sscanf(line, " %63s %ld", key, &pages) == 2 && !strcmp(key, name))
+			sum += pages;
+	fclose(file);
+	return sum * (long)(PAGE / 1024);
+}
+
+/* Touches memory, 2 MiB at a time, until so many KiB are free. */
+static char *eat(char *from, const char *end, long free_kib)
+{
+	for (; from < end && meminfo("MemFree") > free_kib; from += HUGE)
+		fill_part(from, HUGE, 0, 1);
+	return from;
+}
+
+static volatile bool over;
+static long least;
+
+static void *look_at_free_memory(void *nothing)
+{
+	while (!over) {
+		long free = zones_kib("nr_free_pages");
+
+		if (free < least)
+			least = free;
+		usleep(500);
+	}
+	return nothing;
+}
+
+static struct mega_promote promote_watched(char *span, uint64_t chunk)
+{
+	struct mega_promote request;
+	pthread_t looker;
+
+	over = false;
+	least = zones_kib("nr_free_pages");
+	pthread_create(&looker, NULL, look_at_free_memory, NULL);
+	for (int i = 0; i < 5; i++, usleep(200000)) {
+		request = promote_into(device, span, chunk);
+		if (request.stop == MEGA_PROMOTE_DONE)
+			break;
+	}
+	over = true;
+	pthread_join(looker, NULL);
+	return request;
+}
+
+int main(void)
+{
+	long low, kept, total = meminfo("MemTotal");
+	char *span, *holder, *ballast, *end, *at;
+	struct mega_promote request;
+	uint64_t chunk;
+
+	device = device_open();
+	low = zones_kib("low");
+	kept = zones_kib("min");
+	/* The chunk is held while all other memory is eaten, and then most of it. */
+	holder = giant_new(device);
+	chunk = frame_of(holder);
+	span = map_spans(1);
+	fill(span, GIANT, 1);
+	ballast = map_spans(total / SPAN_KIB + 1);
+	end = ballast + (total / SPAN_KIB + 1) * GIANT;
+	at = eat(ballast, end, low + ROOM_KIB);
+	munmap(holder, GIANT);
+	at = eat(at, end, low + ROOM_KIB);
+	tap_note("free %ld KiB, low watermarks %ld, min %ld", meminfo("MemFree"), low, kept);
+	tap_ok(meminfo("MemFree") < SPAN_KIB / 2, "less is free than a promotion takes as a whole");
+
+	request = promote_watched(span, chunk);
+	tap_note("at least %ld KiB were free", least);
+	tap_equal(request.stop, MEGA_PROMOTE_DONE, "a span is promoted all the same");
+	tap_equal(giant_kib(span, GIANT), SPAN_KIB, "and giant");
+	tap_ok(least > kept, "there was always more free than what the kernel keeps for itself");
+	tap_equal(wrong_pages(span, GIANT, 0, 1), 0, "no word of it changed");
+	for (char *region = ballast; region < at; region += HUGE)
+		if (wrong_pages(region, HUGE, 0, 1))
+			tap_bail("a word of the others' memory changed");
+	tap_ok(true, "nor of the memory that had to be moved for it");
+	munmap(ballast, end - ballast);
+	munmap(span, GIANT);
+	tap_equal(meminfo("AnonPudMapped"), 0, "at the end nothing is mapped by giant pages");
+	return tap_end();
+}
