@@ -14,13 +14,20 @@ const LINES: u16 = 64;
 /// How many standard deviations the reading in the middle may lie off what touches at random would make it.
 const STILL_RANDOM: f64 = 4.0;
 
-/// Where more than this share of the entries was touched, a reading in the middle does not tell touches at random from a
-/// stream; they are taken for a stream, of which that is usual.
+/// Where more than this share of the entries was touched, hardly any are left to tell how often: an earlier reading does. Where
+/// that does not either, they are taken for a stream, of which that is usual.
 const MOST_AT_RANDOM: f64 = 0.9;
 
-/// Where more than this share of the entries was touched before the first reading, nearly all were: a look of this length
-/// tells only that they are touched very often.
+/// Where more than this share was touched before the first reading, and nearly all before the second, it was no stream that
+/// began then.
+const SOME_AT_FIRST: f64 = 0.25;
+
+/// Where more than this share of the entries was touched before the first reading, what comes after says little: then the
+/// time from the clearing to the first reading is the look.
 const MOST_AT_FIRST: f64 = 0.75;
+
+/// Where more than this share was, all were: that tells only that there were at least so many touches.
+const ALL_AT_FIRST: f64 = 0.97;
 
 /// What one reading saw.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -41,6 +48,8 @@ pub struct Reading {
 pub struct Look {
     /// Entries that can be touched: pages mapped.
     pub entries: u16,
+    /// When the bits were cleared, on the clock of the readings.
+    pub cleared: Duration,
     /// Right after the bits were cleared: what was touched since then, or could not be cleared.
     pub first: Reading,
     /// About half-way.
@@ -56,75 +65,123 @@ pub struct Told {
     pub touches: f64,
     /// The same counted in cache lines of eight entries; 0 where lines are not counted.
     pub lines: f64,
-    /// Entries that were found touched in the first half, and those that came to them in the second.
-    pub halves: [f64; 2],
+    /// Entries that were found touched in the first half, and those that came to them in the second. `None` where the look
+    /// ended with its first reading.
+    pub halves: Option<[f64; 2]>,
     /// How long it lasted, in seconds.
     pub seconds: f64,
     /// CPU time that the process used meanwhile, in seconds.
     pub used: f64,
-    /// Whether nearly all was touched when the look began, so that it does not tell how often.
+    /// Whether all was touched when the look began: there were so many touches at least, and nobody knows how many more.
     pub is_saturated: bool,
 }
 
 impl Look {
-    /// What this look tells. `None` where it tells nothing: no time passed, or there is no entry.
+    /// What this look tells, where that share of the entries is touched at all as far as is known. `None` where it tells
+    /// nothing: no time passed, or there is no entry.
     #[must_use]
-    pub fn told(&self) -> Option<Told> {
+    pub fn told(&self, active: f64) -> Option<Told> {
         let lasted = self.last.at.checked_sub(self.first.at)?;
-        let seconds = lasted.as_secs_f64();
-        let entries = f64::from(self.entries);
-        if seconds <= 0.0 || entries <= 0.0 {
+        let mapped = f64::from(self.entries);
+        if lasted.is_zero() || mapped <= 0.0 {
             return None;
         }
-        let used = self.last.used.saturating_sub(self.first.used).as_secs_f64();
-        if f64::from(self.first.touched) > MOST_AT_FIRST * entries {
-            return Some(Told {
-                touches: arrivals(entries, entries),
-                lines: 0.0,
-                halves: [0.0; 2],
-                seconds,
-                used,
-                is_saturated: true,
-            });
+        let entries = self.touchable(mapped, active);
+        let at_first = f64::from(self.first.touched).min(entries);
+        if at_first > MOST_AT_FIRST * entries {
+            return self.told_at_first(entries);
         }
-        let fresh = entries - f64::from(self.first.touched);
+        let fresh = entries - at_first;
+        let early = f64::from(self.middle.touched.saturating_sub(self.first.touched)).min(fresh);
         let seen = f64::from(self.last.touched.saturating_sub(self.first.touched)).min(fresh);
-        let lines = f64::from(self.last.lines.saturating_sub(self.first.lines));
-        let early = f64::from(self.middle.touched.saturating_sub(self.first.touched)).min(seen);
-        let (touches, lines) = match self.is_random(seen, fresh) {
+        let many = MOST_AT_RANDOM * fresh;
+        if seen > many && early > many && at_first > SOME_AT_FIRST * entries {
+            return self.told_at_first(entries);
+        }
+        // Where the look took too long, so that nearly all was touched, its first half tells.
+        let goes_on = 1.0 - (1.0 - early / fresh).powf(1.0 / self.part_early());
+        let (end, found) = match seen > many && early <= many && goes_on > MOST_AT_FIRST {
+            true => (&self.middle, early),
+            false => (&self.last, seen),
+        };
+        let lines = f64::from(end.lines.saturating_sub(self.first.lines));
+        let (touches, lines) = match found <= many && self.is_random(seen, fresh) {
             // The entries that were touched before the first reading are touched as often as the others.
             true => {
                 let all_lines = f64::from(LINES.min(self.entries));
                 let fresh_lines = (all_lines - f64::from(self.first.lines)).max(0.0);
                 (
-                    arrivals(seen, fresh) * entries / fresh,
+                    arrivals(found, fresh) * entries / fresh,
                     arrivals(lines, fresh_lines) * all_lines / fresh_lines.max(1.0),
                 )
             }
-            false => (seen, lines),
+            false => (found, lines),
         };
         Some(Told {
             touches,
             lines,
-            halves: [early, seen - early],
-            seconds,
-            used,
+            halves: Some([early, seen - early]),
+            seconds: end.at.saturating_sub(self.first.at).as_secs_f64(),
+            used: end.used.saturating_sub(self.first.used).as_secs_f64(),
             is_saturated: false,
         })
+        .filter(|told| told.seconds > 0.0)
+    }
+
+    /// Entries that can be touched: the share that is touched at all, unless this look saw as many.
+    fn touchable(&self, mapped: f64, active: f64) -> f64 {
+        let touchable = active * mapped;
+        if f64::from(self.last.touched) > MOST_AT_RANDOM * touchable {
+            mapped
+        } else {
+            touchable
+        }
+    }
+
+    /// What the time before the first reading tells. The process used as many CPUs in it as after.
+    fn told_at_first(&self, entries: f64) -> Option<Told> {
+        let seconds = self.first.at.checked_sub(self.cleared)?.as_secs_f64();
+        let after = self.last.at.saturating_sub(self.first.at).as_secs_f64();
+        let touched = f64::from(self.first.touched).min(entries);
+        let is_saturated = touched > ALL_AT_FIRST * entries;
+        (seconds > 0.0).then(|| Told {
+            // A program that passes through memory touches all of it, each page once.
+            touches: match is_saturated {
+                true => touched,
+                false => arrivals(touched, entries),
+            },
+            lines: 0.0,
+            halves: None,
+            seconds,
+            used: seconds * self.used() / after,
+            is_saturated,
+        })
+    }
+
+    /// CPU time that the process used from the first reading to the last, in seconds.
+    fn used(&self) -> f64 {
+        self.last.used.saturating_sub(self.first.used).as_secs_f64()
+    }
+
+    /// The part of that up to the reading in the middle, above 0 and at most 1.
+    fn part_early(&self) -> f64 {
+        let early = self.middle.used.saturating_sub(self.first.used);
+        let part = early.as_secs_f64() / self.used().max(f64::MIN_POSITIVE);
+        part.clamp(0.01, 1.0)
     }
 
     /// Whether the reading in the middle is as touches at random would have it, which made `seen` of `fresh` entries touched
     /// in all.
     fn is_random(&self, seen: f64, fresh: f64) -> bool {
-        let used = |reading: &Reading| reading.used.saturating_sub(self.first.used).as_secs_f64();
-        if seen <= 0.0 || used(&self.last) <= 0.0 {
+        if seen <= 0.0 || self.used() <= 0.0 {
             return true;
         }
-        let part = (used(&self.middle) / used(&self.last)).clamp(0.0, 1.0);
+        let part = self.part_early();
         let early = f64::from(self.middle.touched.saturating_sub(self.first.touched));
-        let share = (seen / fresh).min(almost_all(fresh));
+        let share = seen / fresh;
         if share > MOST_AT_RANDOM {
-            return false;
+            // Nothing is left that could come late.
+            return true;
         }
         let chance = (1.0 - (1.0 - share).powf(part)) / share;
         let deviation = (chance * (1.0 - chance) * seen).max(0.0).sqrt();
@@ -159,6 +216,7 @@ mod tests {
         };
         Look {
             entries: 512,
+            cleared: Duration::ZERO,
             first: reading(100, first),
             middle: reading(600, middle),
             last: reading(1100, last),
@@ -166,7 +224,7 @@ mod tests {
     }
 
     fn touches(look: Look) -> f64 {
-        look.told().unwrap().touches
+        look.told(1.0).unwrap().touches
     }
 
     #[test]
@@ -181,6 +239,27 @@ mod tests {
         for middle in [0, 40, 256] {
             assert!((touches(look(0, middle, 256)) - 256.0).abs() < 1e-9);
         }
+        assert!((touches(look(0, 512, 512)) - 512.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn of_a_look_that_took_too_long_the_first_half_tells() {
+        // 512 ln 4 touches leave a quarter alone.
+        let told = look(0, 384, 490).told(1.0).unwrap();
+        assert!((told.touches - 709.8).abs() < 0.1, "{told:?}");
+        assert!((told.seconds - 0.5e-3).abs() < 1e-9);
+        // It was no such one if much more came then than before.
+        assert!((touches(look(0, 20, 512)) - 512.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn where_few_are_touched_at_all_they_are_touched_more_often() {
+        // Half of the 64 that are touched at all: 64 ln 2 touches.
+        let told = look(0, 18, 32).told(0.125).unwrap();
+        assert!((told.touches - 44.4).abs() < 0.1, "{told:?}");
+        // This region has more than those.
+        let told = look(0, 150, 256).told(0.125).unwrap();
+        assert!((told.touches - 354.9).abs() < 0.1, "{told:?}");
     }
 
     #[test]
@@ -195,17 +274,28 @@ mod tests {
             entries: 0,
             ..look(0, 0, 0)
         };
-        assert_eq!(nothing_mapped.told(), None);
+        assert_eq!(nothing_mapped.told(1.0), None);
         let mut at_once = look(0, 0, 1);
         at_once.last.at = at_once.first.at;
-        assert_eq!(at_once.told(), None);
+        assert_eq!(at_once.told(1.0), None);
     }
 
     #[test]
     fn where_nearly_all_was_touched_at_once_there_were_at_least_so_many() {
-        let told = look(500, 512, 512).told().unwrap();
-        assert!(told.is_saturated && told.touches > 3000.0, "{told:?}");
-        assert!(!look(300, 400, 450).told().unwrap().is_saturated);
+        let told = look(510, 512, 512).told(1.0).unwrap();
+        assert!(told.is_saturated && told.touches >= 510.0, "{told:?}");
+        assert!(!look(300, 400, 450).told(1.0).unwrap().is_saturated);
+    }
+
+    #[test]
+    fn where_most_was_touched_at_once_the_time_before_the_first_reading_tells() {
+        // 512 ln 8 touches in the 100 microseconds before leave an eighth alone.
+        let told = look(448, 512, 512).told(1.0).unwrap();
+        assert!(
+            (told.touches - 1064.7).abs() < 0.1 && !told.is_saturated,
+            "{told:?}"
+        );
+        assert!((told.seconds - 1e-4).abs() < 1e-9 && (told.used - 1e-4).abs() < 1e-9);
     }
 
     #[test]
@@ -213,7 +303,7 @@ mod tests {
         let mut scattered = look(0, 10, 20);
         scattered.middle.lines = 10;
         scattered.last.lines = 18;
-        let told = scattered.told().unwrap();
+        let told = scattered.told(1.0).unwrap();
         assert!((told.touches / told.lines - 1.0).abs() < 0.1, "{told:?}");
     }
 }

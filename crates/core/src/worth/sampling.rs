@@ -12,15 +12,15 @@
 use std::ops::Range;
 use std::time::Duration;
 
-use super::Estimate;
-use super::look::Look;
+use super::look::{Look, Told};
 use super::rounds::{self, Round};
+use super::{Effort, Estimate};
 
 /// Strata at most. Each is looked at in each round.
 const STRATA: usize = 8;
 /// Looks in a round beyond one for each stratum.
 const MORE_LOOKS: usize = 8;
-/// Rounds that only teach.
+/// Rounds that only teach, where enough others follow.
 const LESSONS: usize = 3;
 /// The share of a unit's entries that should be touched at the end of a look.
 const TOUCHED: f64 = 0.2;
@@ -30,6 +30,8 @@ const FIRST_WAIT: f64 = 1e-3;
 const SHORTEST_WAIT: f64 = 0.05e-3;
 /// The longest wait, in seconds.
 const LONGEST_WAIT: f64 = 20e-3;
+/// All waits of so many rounds fit the time that there is, one after the other: the lessons, and as many as make a mean.
+const ROUNDS_IN_TIME: f64 = 10.0;
 /// Touches in a wait, in the mean, of each entry that is touched at all, where those are few.
 const TOUCHES_OF_FEW: f64 = 0.15;
 /// Touched entries that make a look one that tells whether those touched at all are few.
@@ -67,7 +69,9 @@ pub struct Sampling {
     strata: Vec<Stratum>,
     units: Vec<UnitSum>,
     random: SplitMix,
-    /// What each round told of the whole: touches, and CPU time, each in a second.
+    /// In seconds.
+    longest_wait: f64,
+    /// What each round told of the whole: touches, and CPU time, each in a second. The first are lessons.
     rounds: Vec<Round>,
     lessons: usize,
     totals: Totals,
@@ -87,6 +91,8 @@ struct Halves {
     shares: f64,
     squares: f64,
     touched: f64,
+    /// The share of entries touched before the first half.
+    before: f64,
 }
 
 /// What was seen of one unit.
@@ -123,14 +129,17 @@ struct Stratum {
     round_rates: f64,
     /// CPU time a second.
     round_shares: f64,
-    /// Saturated looks, which are in none of these counts.
+    /// Saturated ones.
     saturated: u32,
+    /// Of all looks: those that ended with their first reading, and those in which most was touched only after it.
+    at_first: u32,
+    filled: u32,
 }
 
 impl Sampling {
-    /// The sampling of units with so many entries each, in address order. `seed` decides what chance would.
+    /// The sampling of units with so many entries each, in address order, for that effort. `seed` decides what chance would.
     #[must_use]
-    pub fn new(entries: &[u16], seed: u64) -> Self {
+    pub fn new(entries: &[u16], effort: &Effort, seed: u64) -> Self {
         let count = STRATA.min(entries.len());
         let edge = |index: usize| index * entries.len() / count.max(1);
         let strata = (0..count).map(|index| Stratum::new(edge(index)..edge(index + 1)));
@@ -142,6 +151,7 @@ impl Sampling {
             strata: strata.collect(),
             units: entries.iter().map(unit).collect(),
             random: SplitMix(seed),
+            longest_wait: longest_wait(effort.at_most),
             rounds: Vec::new(),
             lessons: LESSONS,
             totals: Totals::default(),
@@ -177,7 +187,7 @@ impl Sampling {
 
     /// Adds what a look at a unit told.
     pub fn record(&mut self, unit: usize, look: &Look) {
-        let Some(told) = look.told() else {
+        let Some(told) = look.told(self.active) else {
             return;
         };
         let Some(stratum) = self
@@ -191,9 +201,9 @@ impl Sampling {
             self.totals.looks += 1.0;
             self.totals.saturated += f64::from(u8::from(told.is_saturated));
         }
-        if told.is_saturated {
-            // It teaches to wait less. What it saw may also be pages that could not be cleared.
-            stratum.saturated += 1;
+        // It teaches to wait less.
+        stratum.saturated += u32::from(told.is_saturated);
+        if !stratum.counts(&told, f64::from(look.entries)) {
             return;
         }
         let rate = told.touches / told.seconds;
@@ -204,7 +214,9 @@ impl Sampling {
         stratum.squares += rate * rate;
         stratum.round_looks += 1;
         stratum.round_rates += rate;
-        self.halves.add(told.halves, f64::from(look.entries));
+        if let Some(halves) = told.halves {
+            self.halves.add(halves, look);
+        }
         stratum.round_shares += told.used / told.seconds;
         self.units[unit].touches += told.touches;
         self.units[unit].used += told.used;
@@ -215,16 +227,14 @@ impl Sampling {
 
     /// Ends a round: all its looks are recorded. Learns from it how long to wait, and counts it unless it was a lesson.
     pub fn end_round(&mut self) {
-        if self.lessons == 0 {
-            self.rounds.push(self.round());
-        }
+        self.rounds.push(self.round());
         self.lessons = self.lessons.saturating_sub(1);
         if let Some(active) = std::mem::take(&mut self.halves).active() {
             self.active = self.active.min(active);
         }
         let share = TOUCHED.min(TOUCHES_OF_FEW * self.active);
         for stratum in &mut self.strata {
-            stratum.learn(&self.units, share);
+            stratum.learn(&self.units, share, self.longest_wait);
         }
     }
 
@@ -259,7 +269,9 @@ impl Sampling {
         if self.units.is_empty() {
             return Some(Estimate::exact(0.0));
         }
-        let mean = rounds::ratio(&self.rounds)?;
+        let taught = self.rounds.get(LESSONS..).unwrap_or_default();
+        // Lessons are less sure; where hardly more was seen they say more than nothing.
+        let mean = rounds::ratio(taught).or_else(|| rounds::ratio(&self.rounds))?;
         // Three touches may hide where none was seen (the rule of three).
         let hidden = 3.0 * self.units.len() as f64 / self.totals.used.max(f64::MIN_POSITIVE);
         let more = match self.totals.saturated > SATURATED * self.totals.looks {
@@ -344,7 +356,8 @@ impl Sampling {
 }
 
 impl Halves {
-    fn add(&mut self, [early, late]: [f64; 2], entries: f64) {
+    fn add(&mut self, [early, late]: [f64; 2], look: &Look) {
+        let entries = f64::from(look.entries).max(1.0);
         self.looks += 1.0;
         let seen = early + late;
         if seen >= ENOUGH_TO_SAY {
@@ -352,7 +365,8 @@ impl Halves {
             self.telling += 1.0;
             self.shares += share;
             self.squares += share * share;
-            self.touched += seen / entries.max(1.0);
+            self.touched += seen / entries;
+            self.before += f64::from(look.first.touched) / entries;
         }
     }
 
@@ -369,7 +383,8 @@ impl Halves {
         }
         // Of entries all touched equally often at random, e^-x as many come in the second half, x touches of each in a half.
         let late = (share / (1.0 - share)).max(0.01);
-        Some((self.touched / self.telling / (1.0 - late * late)).clamp(0.002, 1.0))
+        let touched_at_all = self.before + self.touched / (1.0 - late * late);
+        Some((touched_at_all / self.telling).clamp(0.002, 1.0))
     }
 }
 
@@ -387,6 +402,23 @@ impl Stratum {
             round_rates: 0.0,
             round_shares: 0.0,
             saturated: 0,
+            at_first: 0,
+            filled: 0,
+        }
+    }
+
+    /// Whether a look counts. A program that passes through memory touches most of a unit before the first reading of some
+    /// looks, and after it in about as many others. The others tell of it already.
+    fn counts(&mut self, told: &Told, entries: f64) -> bool {
+        match told.halves {
+            Some([early, late]) => {
+                self.filled += u32::from(early + late > entries / 2.0);
+                true
+            }
+            None => {
+                self.at_first += 1;
+                self.at_first > self.filled + 1
+            }
         }
     }
 
@@ -419,8 +451,8 @@ impl Stratum {
     }
 
     /// Takes the wait nearer to what leaves that share of entries touched, and begins a new round.
-    fn learn(&mut self, units: &[UnitSum], share: f64) {
-        let is_too_long = self.saturated > self.round_looks;
+    fn learn(&mut self, units: &[UnitSum], share: f64, longest_wait: f64) {
+        let is_too_long = 2 * self.saturated > self.round_looks;
         self.round_looks = 0;
         self.round_rates = 0.0;
         self.round_shares = 0.0;
@@ -441,8 +473,14 @@ impl Stratum {
         let rate = (self.touches + 0.5) / self.seconds;
         self.wait = (wanted / rate)
             .clamp(self.wait / STEP, self.wait * STEP)
-            .clamp(SHORTEST_WAIT, LONGEST_WAIT);
+            .clamp(SHORTEST_WAIT, longest_wait);
     }
+}
+
+/// The longest wait of a sampling that may take so long, in seconds.
+fn longest_wait(at_most: Duration) -> f64 {
+    let looks = (STRATA + MORE_LOOKS) as f64;
+    (at_most.as_secs_f64() / looks / ROUNDS_IN_TIME).clamp(SHORTEST_WAIT, LONGEST_WAIT)
 }
 
 /// How many of the first of `chosen`, which are in order of their waits, make one batch, of a process with so many units; at

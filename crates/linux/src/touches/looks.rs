@@ -15,6 +15,11 @@ use crate::{Error, Host};
 /// How long a program is slower after its bits were cleared: the TLB was flushed, and what it walks through lies in another
 /// CPU's cache. Only then the look begins.
 const SETTLING: Duration = Duration::from_micros(300);
+/// A look waits for that no longer than for this part of what it waits itself: where pages are touched very often, few would
+/// be left that were not touched before it begins.
+const SETTLING_PART: u32 = 4;
+/// Falling asleep and waking up takes some 50 microseconds, whatever was asked for.
+const LEAST_SLEEP: Duration = Duration::from_micros(50);
 
 /// Looks at units of one process, with rests in between.
 pub(super) struct Looks<'a> {
@@ -32,6 +37,7 @@ struct Unit {
     index: usize,
     range: Range<u64>,
     is_clear: bool,
+    cleared: Duration,
     /// `None` where its bits could not be cleared.
     look: Option<Look>,
 }
@@ -96,6 +102,7 @@ impl<'a> Looks<'a> {
                 index: *index,
                 range: range(*index),
                 is_clear: false,
+                cleared: Duration::ZERO,
                 look: None,
             })
             .collect();
@@ -108,8 +115,12 @@ impl<'a> Looks<'a> {
             // What is clear needs no clearing, and its program no flush of the TLB.
             let is_clear = seen.iter().all(|region| region.accessed == 0);
             unit.is_clear = is_clear || self.clear(held, &unit.range)?;
+            unit.cleared = self.kernel().now();
         }
-        self.kernel().sleep(batch.wait.min(SETTLING));
+        let settling = SETTLING.min(batch.wait / SETTLING_PART);
+        if settling >= LEAST_SLEEP {
+            self.kernel().sleep(settling);
+        }
         let first = self.read(held, &units)?;
         let begun = first.at;
         self.sleep_until(begun + batch.wait / 2);
@@ -119,6 +130,7 @@ impl<'a> Looks<'a> {
         for unit in &mut units {
             unit.look = unit.is_clear.then(|| Look {
                 entries: entries(within(&last.bits.regions, &unit.range)),
+                cleared: unit.cleared,
                 first: first.of(&unit.range),
                 middle: middle.of(&unit.range),
                 last: last.of(&unit.range),

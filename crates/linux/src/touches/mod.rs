@@ -30,8 +30,8 @@ use used::UsedTime;
 pub(crate) fn measure(host: &Host, held: &mut Held, effort: Effort) -> Result<Touches, Error> {
     let kernel = host.kernel().as_ref();
     let units = Units::find(host, held)?;
-    let mut base = Sampling::new(&units.base_entries(), effort.seed);
-    let mut huge = Sampling::new(&units.huge_entries(), !effort.seed);
+    let mut base = Sampling::new(&units.base_entries(), &effort, effort.seed);
+    let mut huge = Sampling::new(&units.huge_entries(), &effort, !effort.seed);
     let used = |held: &Held| {
         let pid = held.process.pid;
         kernel.cpu_time_of(pid).map_err(|_| Error::Gone { pid })

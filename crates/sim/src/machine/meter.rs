@@ -26,7 +26,7 @@ impl SimulatedMachine {
         self.running(pid)?.mmu.as_ref()?;
         let (regions, cycles) = self.kernel.peek(pid);
         let entries: Vec<u16> = regions.iter().map(|(_, mapped)| *mapped).collect();
-        let mut sampling = Sampling::new(&entries, effort.seed);
+        let mut sampling = Sampling::new(&entries, &effort, effort.seed);
         let (started, used_before) = (self.now, self.used(pid));
         let end = started + self.cycles(effort.at_most);
         self.spend(cycles);
@@ -88,6 +88,7 @@ impl SimulatedMachine {
             self.spend(cycles);
             units.extend(before.map(|before| (unit, region, before)));
         }
+        let cleared = self.kernel.costs().time(self.now);
         let first = self.read(pid, &units);
         self.pause(batch.wait / 2);
         let middle = self.read(pid, &units);
@@ -100,6 +101,7 @@ impl SimulatedMachine {
                 unit,
                 Look {
                     entries: regions[unit].1,
+                    cleared,
                     first: first[place],
                     middle: middle[place],
                     last: last[place],
