@@ -79,6 +79,7 @@ check: tools ## formatting, lints and documentation
 
 bench: build ## the figures of mega's own cost, as ratios within one run
 	$(CARGO) bench --locked -p mega-lab --bench bars
+	$(CARGO) bench --locked -p mega-core --bench step -- adaptive
 
 experiments: build lab-programs ## every experiment with real programs, in mega-lab/ (well over an hour)
 	$(MEGA) lab live all

@@ -44,8 +44,7 @@ pub trait Machine {
     /// CPU seconds that the promotion of a region takes here as somebody measured it once; `None` where nobody has.
     fn promotion_seconds(&self) -> Option<f64>;
 
-    /// Does beforehand what the next so many promotions to huge pages would else do while their targets stand still, where
-    /// that is of use.
+    /// Prepares the next `promotions` promotions to huge pages, so that their targets stand still for less time. May do nothing.
     fn prepare(&mut self, _promotions: usize) {}
 
     /// Lets time pass, in which the targets run.

@@ -16,7 +16,7 @@ use mega_core::compaction::{
     self, BlockObservation, Compactor, Emptied, Goal, PhysicalObservation, Stopped, Unit,
 };
 use mega_core::promotion::Parameters;
-use mega_core::{RegionObservation, compaction::Target};
+use mega_core::{RegionObservation, compaction::ToEmpty};
 use mega_lab::mapping::{Area, HUGE_PAGE, PAGE, WORDS_PER_PAGE};
 use mega_linux::kernel::{Kernel, LiveKernel, ReadOnly};
 use mega_linux::module::{Device, interface};
@@ -64,7 +64,7 @@ fn scan(subject: &Subject, kernel: Arc<dyn Kernel>) -> Vec<RegionObservation> {
     let mut tracker = tracker::open_one(&kernel, TrackerKind::Module).unwrap();
     let process = process::identify(&LiveKernel, std::process::id()).unwrap();
     let handle = kernel.open_process(process.pid).unwrap();
-    let target = tracker::Target {
+    let target = tracker::TrackedProcess {
         process,
         handle: &handle,
     };
@@ -81,7 +81,7 @@ fn memory(kernel: impl Kernel + 'static) -> PhysicalMemory {
     memory
 }
 
-fn select(observation: &PhysicalObservation, policy: &str, count: u64) -> Vec<Target> {
+fn select(observation: &PhysicalObservation, policy: &str, count: u64) -> Vec<ToEmpty> {
     let goal = Goal {
         unit: Unit::Block,
         count,

@@ -13,7 +13,7 @@ use std::time::Instant;
 
 use mega_core::ProcessId;
 use mega_linux::kernel::{Kernel, LiveKernel, ProcessHandle};
-use mega_linux::observe::tracker::{BpfTracker, MappedTracker, Target, Tracker};
+use mega_linux::observe::tracker::{BpfTracker, MappedTracker, TrackedProcess, Tracker};
 
 const REGION: usize = 2 << 20;
 const PAGE: usize = 4 << 10;
@@ -100,7 +100,7 @@ fn scan(
     handle: &ProcessHandle,
     range: &Range<u64>,
 ) -> Result<usize, Box<dyn std::error::Error>> {
-    let target = Target {
+    let target = TrackedProcess {
         process: ProcessId {
             pid: handle.pid(),
             start_time: 0,

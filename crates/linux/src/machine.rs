@@ -32,7 +32,7 @@ use crate::process::target::{Held, Target};
 use crate::touches::{self, Effort};
 use crate::{Error, Host};
 
-/// Of the free blocks at most this part is taken for a moment to have it backed.
+/// At most one free block in this many is touched ahead, so that the hypervisor backs it.
 const SPARED_SHARE: u64 = 4;
 
 /// How a [`LinuxMachine`] treats its targets.

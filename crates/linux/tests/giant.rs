@@ -18,7 +18,7 @@ use mega_linux::doctor::{Examination, TrackerChoice};
 use mega_linux::kernel::fake::{FakeKernel, FakeModule, FakeProcess, FakeTracker};
 use mega_linux::kernel::{Advice, Kernel, ReadOnly};
 use mega_linux::module::interface;
-use mega_linux::observe::tracker::{Target, TrackError, Tracker, TrackerKind};
+use mega_linux::observe::tracker::{TrackError, TrackedProcess, Tracker, TrackerKind};
 use mega_linux::{Host, LinuxMachine, MachineOptions};
 
 const PID: u32 = 7;
@@ -38,7 +38,7 @@ impl Tracker for Coarse {
 
     fn scan(
         &mut self,
-        target: &Target<'_>,
+        target: &TrackedProcess<'_>,
         ranges: &[std::ops::Range<u64>],
         out: &mut Vec<mega_core::RegionObservation>,
     ) -> Result<(), TrackError> {

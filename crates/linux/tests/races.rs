@@ -18,7 +18,7 @@ use mega_core::{
 use mega_linux::doctor::{Examination, TrackerChoice};
 use mega_linux::kernel::fake::{FakeKernel, FakeProcess, FakeTracker};
 use mega_linux::kernel::{Advice, Kernel, ReadOnly};
-use mega_linux::observe::tracker::{Target, TrackError, Tracker, TrackerKind};
+use mega_linux::observe::tracker::{TrackError, TrackedProcess, Tracker, TrackerKind};
 use mega_linux::{Error, Host, LinuxMachine, MachineOptions};
 
 const HUGE: u64 = 2 << 20;
@@ -550,7 +550,7 @@ impl Tracker for Clearing {
 
     fn scan(
         &mut self,
-        target: &Target<'_>,
+        target: &TrackedProcess<'_>,
         ranges: &[Range<u64>],
         out: &mut Vec<RegionObservation>,
     ) -> Result<(), TrackError> {
@@ -564,7 +564,7 @@ impl Tracker for Clearing {
 
     fn peek(
         &mut self,
-        target: &Target<'_>,
+        target: &TrackedProcess<'_>,
         ranges: &[Range<u64>],
         out: &mut Vec<RegionObservation>,
     ) -> Result<(), TrackError> {

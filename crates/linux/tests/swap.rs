@@ -17,7 +17,9 @@ use std::time::Duration;
 
 use common::skip;
 use common::subject::Subject;
-use mega_core::{Action, ActionKind, Cause, Machine, Outcome, Region, RegionRef};
+use mega_core::{
+    Action, ActionKind, Cause, Machine, Outcome, Region, RegionObservation, RegionRef,
+};
 use mega_linux::{Host, HostOptions, LinuxMachine, MachineOptions, TrackerKind};
 
 /// A swap area in compressed memory, gone with this.
@@ -102,58 +104,80 @@ fn pages_in_swap_are_counted_and_not_read_in_unasked() {
         Err(reason) => return skip(name, &reason),
     };
     for tracker in [TrackerKind::Bpf, TrackerKind::Mapped, TrackerKind::PageIdle] {
-        let host = match Host::open(HostOptions {
-            dry_run: false,
-            tracker: Some(tracker),
-        }) {
-            Ok(host) => Arc::new(host),
+        let host = match host(tracker) {
+            Ok(host) => host,
             // Few kernels have it.
             Err(_) if tracker == TrackerKind::PageIdle => continue,
             Err(error) => return skip(name, &error.to_string()),
         };
-        let mut machine = LinuxMachine::new(host, MachineOptions::default());
-        let mut subject = Subject::start();
-        let range = subject.map("private", 4);
-        subject.fill(&range, 1);
-        let before = subject.sum(&range, 1);
-        page_out(&mut subject, &range, 100);
-        let process = subject.process();
-        machine.set_targets(vec![process]);
-        let seen = machine.observe().unwrap();
-        let known = swapped(&subject, &range);
-        let counted: Vec<u16> = seen.processes[0]
-            .regions
-            .iter()
-            .filter(|seen| range.contains(&seen.region.start()))
-            .map(|seen| {
-                assert_eq!(seen.mapped + seen.swapped, 512, "{tracker}");
-                seen.swapped
-            })
-            .collect();
-        assert_eq!(counted, known, "{tracker}");
-        let actions: Vec<Action> = Region::wholly_inside(range.start, range.end)
-            .map(|region| Action {
-                kind: ActionKind::Promote,
-                target: RegionRef { process, region },
-            })
-            .collect();
-        assert_eq!(machine.act(&actions), [Outcome::Failed(Cause::Busy); 4]);
-        assert_eq!(swapped(&subject, &range), known, "nothing was read in");
-        machine.set_options(MachineOptions {
-            swap_in: true,
-            ..MachineOptions::default()
-        });
-        let is_huge =
-            |outcome: &Outcome| matches!(outcome, Outcome::Done { .. } | Outcome::AlreadySo);
-        let mut outcomes = Vec::new();
-        for _ in 0..50 {
-            outcomes = machine.act(&actions);
-            if outcomes.iter().all(is_huge) {
-                break;
-            }
-            std::thread::sleep(Duration::from_millis(20));
-        }
-        assert!(outcomes.iter().all(is_huge), "{tracker}: {outcomes:?}");
-        assert_eq!(subject.sum(&range, 1), before, "{tracker}");
+        swapped_regions_wait(host, true);
     }
+}
+
+#[test]
+#[ignore = "needs mega.ko: kernel/vm/module-live runs it"]
+fn a_tracker_that_does_not_count_swap_reads_none_in_unasked() {
+    let name = "a_tracker_that_does_not_count_swap_reads_none_in_unasked";
+    let _zram = match Zram::add(64 << 20) {
+        Ok(zram) => zram,
+        Err(reason) => return skip(name, &reason),
+    };
+    match host(TrackerKind::Module) {
+        Ok(host) => swapped_regions_wait(host, false),
+        Err(error) => skip(name, &error.to_string()),
+    }
+}
+
+fn host(tracker: TrackerKind) -> Result<Arc<Host>, mega_linux::Error> {
+    let options = HostOptions {
+        dry_run: false,
+        tracker: Some(tracker),
+    };
+    Host::open(options).map(Arc::new)
+}
+
+/// Regions with pages in swap are not promoted, until somebody asks for it. `counts`: the tracker tells how many there are.
+fn swapped_regions_wait(host: Arc<Host>, counts: bool) {
+    let tracker = host.tracker_kind();
+    let mut machine = LinuxMachine::new(host, MachineOptions::default());
+    let mut subject = Subject::start();
+    let range = subject.map("private", 4);
+    subject.fill(&range, 1);
+    let before = subject.sum(&range, 1);
+    page_out(&mut subject, &range, 100);
+    let process = subject.process();
+    machine.set_targets(vec![process]);
+    let seen = machine.observe().unwrap();
+    let known = swapped(&subject, &range);
+    let in_range = |seen: &&RegionObservation| range.contains(&seen.region.start());
+    let seen: Vec<&RegionObservation> = seen.processes[0].regions.iter().filter(in_range).collect();
+    if counts {
+        let all_there = seen.iter().all(|seen| seen.mapped + seen.swapped == 512);
+        assert!(all_there, "{tracker}: {seen:?}");
+        let counted: Vec<u16> = seen.iter().map(|seen| seen.swapped).collect();
+        assert_eq!(counted, known, "{tracker}");
+    }
+    let actions: Vec<Action> = Region::wholly_inside(range.start, range.end)
+        .map(|region| Action {
+            kind: ActionKind::Promote,
+            target: RegionRef { process, region },
+        })
+        .collect();
+    assert_eq!(machine.act(&actions), [Outcome::Failed(Cause::Busy); 4]);
+    assert_eq!(swapped(&subject, &range), known, "nothing was read in");
+    machine.set_options(MachineOptions {
+        swap_in: true,
+        ..MachineOptions::default()
+    });
+    let is_huge = |outcome: &Outcome| matches!(outcome, Outcome::Done { .. } | Outcome::AlreadySo);
+    let mut outcomes = Vec::new();
+    for _ in 0..50 {
+        outcomes = machine.act(&actions);
+        if outcomes.iter().all(is_huge) {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert!(outcomes.iter().all(is_huge), "{tracker}: {outcomes:?}");
+    assert_eq!(subject.sum(&range, 1), before, "{tracker}");
 }

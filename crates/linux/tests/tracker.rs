@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 use mega_core::{PageSize, ProcessId, RegionObservation};
 use mega_linux::kernel::{Kernel, LiveKernel, ProcessHandle};
 use mega_linux::observe::tracker::{
-    BpfTracker, MappedTracker, PageIdleTracker, Target, TrackError, Tracker, Unavailable,
+    BpfTracker, MappedTracker, PageIdleTracker, TrackError, TrackedProcess, Tracker, Unavailable,
 };
 
 const KIB: u64 = 1 << 10;
@@ -188,7 +188,7 @@ fn scan_held(
     handle: &ProcessHandle,
     ranges: &[Range<u64>],
 ) -> Result<Vec<RegionObservation>, TrackError> {
-    let target = Target {
+    let target = TrackedProcess {
         process: ProcessId {
             pid: handle.pid(),
             start_time: 0,

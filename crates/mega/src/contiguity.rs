@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use mega_core::compaction::ahead::{Pace, keep_ahead};
+use mega_core::compaction::ahead::{MigrationPace, keep_ahead};
 use mega_core::compaction::{BestRatio, CompactionPolicy};
 use mega_core::engine::Unmet;
 use mega_linux::physical::PhysicalMemory;
@@ -15,7 +15,7 @@ use crate::report::CompactionReport;
 pub(crate) struct Contiguity {
     memory: PhysicalMemory,
     policy: Box<dyn CompactionPolicy>,
-    pace: Pace,
+    pace: MigrationPace,
     done: CompactionReport,
 }
 
@@ -27,7 +27,7 @@ impl Contiguity {
         }
         let memory = PhysicalMemory::with_module(Arc::clone(host.kernel())).ok()?;
         let policy: Box<dyn CompactionPolicy> = Box::new(BestRatio::default());
-        let pace = Pace::of(policy.as_ref());
+        let pace = MigrationPace::of(policy.as_ref());
         Some(Contiguity {
             memory,
             policy,

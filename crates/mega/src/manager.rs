@@ -7,14 +7,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mega_core::engine::{Engine, Interval, StepReport, Unmet};
-use mega_core::promotion::{self, Policy};
+use mega_core::promotion::{self, MachineSetting, Policy};
 use mega_core::savings::Savings;
 use mega_core::{Action, Gain, Machine, Observation, Outcome, ProcessId, RegionRef};
 use mega_linux::process::claim::{Claim, ClaimError, Claims};
 use mega_linux::process::not_eligible::NotEligible;
-use mega_linux::settings::chunk_order;
 use mega_linux::settings::fault::{FaultControl, FaultMode};
 use mega_linux::settings::ledger::Guard;
+use mega_linux::settings::policies::PolicySettings;
 use mega_linux::settings::run_dir::RunDir;
 use mega_linux::settings::shared_memory::{self, SharedMemory};
 use mega_linux::{Error, Host, LinuxMachine, MachineOptions, process};
@@ -65,8 +65,8 @@ pub(crate) struct Manager {
     shared_memory: Option<Guard>,
     /// `None` without the kernel module.
     contiguity: Option<Contiguity>,
-    /// Set while a group's policy wants the kernel to empty one chunk after the other.
-    sequential: Option<Guard>,
+    /// What the groups' policies want of the whole machine.
+    policy_settings: PolicySettings,
     /// Processes that another mega manages. The user was told.
     held_elsewhere: BTreeSet<ProcessId>,
     /// Why processes could not be listed just now, if they could not.
@@ -116,7 +116,7 @@ impl Manager {
         let own = process::stat(host.kernel().as_ref(), std::process::id())?.process();
         Ok(Manager {
             contiguity: Contiguity::open(&host),
-            sequential: None,
+            policy_settings: PolicySettings::default(),
             host,
             own,
             started,
@@ -141,7 +141,7 @@ impl Manager {
     /// Where there is no such policy, where it does not take the parameters, or where this machine lacks what it needs.
     pub(crate) fn manage_descendants(&mut self, settings: Settings) -> Result<(), Failure> {
         let policy = settings.build_policy()?;
-        self.order_chunks([&settings])?;
+        self.hold_policy_settings([&settings])?;
         let mut group = Group::new(&self.host, "run".to_owned(), settings, policy);
         group.keeps_ended = true;
         self.membership = Membership::new(Scope::Descendants);
@@ -191,7 +191,7 @@ impl Manager {
             .map(|select| select.settings.build_policy())
             .collect::<Result<Vec<_>, _>>()?;
         let fault_control = self.other_fault_control(fault)?;
-        self.order_chunks(selects.iter().map(|select| &select.settings))?;
+        self.hold_policy_settings(selects.iter().map(|select| &select.settings))?;
         self.advise_shared_memory(shared_memory)?;
         // Nothing fails from here on.
         if let Some(control) = fault_control {
@@ -249,19 +249,16 @@ impl Manager {
         Ok(())
     }
 
-    /// Sets the order in which the kernel empties chunks: one after the other where one of these policies wants that.
-    fn order_chunks<'a>(
+    /// Sets what these groups' policies want of the whole machine, and puts back what they no longer want.
+    fn hold_policy_settings<'a>(
         &mut self,
         groups: impl IntoIterator<Item = &'a Settings>,
     ) -> Result<(), Error> {
-        let wanted = groups.into_iter().any(wants_sequential_chunks);
-        if !wanted || self.host.is_dry_run() {
-            self.sequential = None;
-        } else if self.sequential.is_none() {
-            let kernel = Arc::clone(self.host.kernel());
-            self.sequential = Some(chunk_order::make_sequential(kernel, &RunDir::open()?)?);
-        }
-        Ok(())
+        let wanted = match self.host.is_dry_run() {
+            true => BTreeSet::new(),
+            false => groups.into_iter().flat_map(machine_settings).collect(),
+        };
+        self.policy_settings.hold(self.host.kernel(), &wanted)
     }
 
     /// Looks for processes, and takes the steps that are due. What fails is told, and tried again at the next tick.
@@ -397,10 +394,12 @@ impl Manager {
     }
 }
 
-fn wants_sequential_chunks(settings: &Settings) -> bool {
-    promotion::registry()
+/// What a group's policy wants of the whole machine.
+fn machine_settings(settings: &Settings) -> impl Iterator<Item = MachineSetting> + use<> {
+    let policy = promotion::registry()
         .iter()
-        .any(|info| info.name == settings.policy && info.sequential_chunks)
+        .find(|info| info.name == settings.policy);
+    policy.into_iter().flat_map(|info| info.settings).copied()
 }
 
 /// Processes with the same settings.

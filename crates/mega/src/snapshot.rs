@@ -206,6 +206,7 @@ impl GroupSnapshot {
             totals: processes.iter().map(|process| process.observed).sum(),
             processes,
             refused: self.refused.clone(),
+            refused_count: self.refused_count,
             actions: Actions::from(&self.totals),
             last_error: self.last_error.clone(),
         }

@@ -155,6 +155,7 @@ fn a_process_that_cannot_be_observed_is_told_once_and_shown() {
     let why = seen["refused"][0]["why"].as_str().expect("why");
     assert!(why.contains(&hidden.pid.to_string()), "{why}");
     assert_eq!(seen["refused"].as_array().map(Vec::len), Some(1), "{seen}");
+    assert_eq!(seen["refused_count"], 1, "{seen}");
     assert_eq!(seen["processes"][0]["pid"], ready.pid, "{seen}");
     assert_eq!(
         seen["processes"].as_array().map(Vec::len),

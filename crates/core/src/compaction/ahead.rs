@@ -16,18 +16,18 @@ use crate::engine::Unmet;
 
 /// Keeps the migration of a policy within its budget per period, whenever it is called.
 #[derive(Clone, Copy, Debug)]
-pub struct Pace {
+pub struct MigrationPace {
     period: Duration,
     budget: u64,
     /// When the current period began, and the pages migrated in it.
     current: Option<(Duration, u64)>,
 }
 
-impl Pace {
+impl MigrationPace {
     /// The pace of `policy`.
     #[must_use]
     pub fn of(policy: &dyn CompactionPolicy) -> Self {
-        Pace {
+        MigrationPace {
             period: policy.period(),
             budget: policy.budget_pages(),
             current: None,
@@ -68,7 +68,7 @@ impl Pace {
 pub fn keep_ahead<C: Compactor + ?Sized>(
     compactor: &mut C,
     policy: &mut dyn CompactionPolicy,
-    pace: &mut Pace,
+    pace: &mut MigrationPace,
     unmet: &[Unmet],
     now: Duration,
 ) -> Result<Vec<Emptied>, C::Error> {

@@ -15,7 +15,7 @@
 use std::time::Duration;
 
 use super::candidate::{Candidate, candidates};
-use super::goal::{Goal, Refusal, Selection, Target};
+use super::goal::{Goal, Refusal, Selection, ToEmpty};
 use super::zone::{HUGE_ORDER, PhysicalObservation, ZoneKind, ZoneObservation};
 use super::{CompactionPolicy, pages_of_megabytes};
 
@@ -55,7 +55,7 @@ impl CompactionPolicy for BestRatio {
         self.budget_pages
     }
 
-    fn select(&mut self, observation: &PhysicalObservation, goal: &Goal) -> Vec<Target> {
+    fn select(&mut self, observation: &PhysicalObservation, goal: &Goal) -> Vec<ToEmpty> {
         let mut dma32 = Dma32Rule::new(observation, self.dma32_contiguity);
         let mut scored: Vec<(f64, Candidate)> = observation
             .zones

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use super::goal::Target;
+use super::goal::ToEmpty;
 use super::zone::PhysicalObservation;
 
 /// What was done for one target.
@@ -79,7 +79,7 @@ impl Stopped {
 pub struct Emptied {
     /// Which.
     #[serde(flatten)]
-    pub target: Target,
+    pub target: ToEmpty,
     /// Why work on it ended.
     pub stopped: Stopped,
     /// What was done.
@@ -108,5 +108,5 @@ pub trait Compactor {
     /// # Errors
     ///
     /// When nothing can be emptied any more, for example because a privilege was dropped.
-    fn empty(&mut self, targets: &[Target]) -> Result<Vec<Emptied>, Self::Error>;
+    fn empty(&mut self, targets: &[ToEmpty]) -> Result<Vec<Emptied>, Self::Error>;
 }

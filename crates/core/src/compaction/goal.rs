@@ -21,7 +21,7 @@ pub struct Goal {
 
 /// One block or chunk to empty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-pub struct Target {
+pub struct ToEmpty {
     /// Block or chunk.
     pub unit: Unit,
     /// Its first frame.
@@ -49,7 +49,7 @@ pub(super) struct Selection {
     goal: Goal,
     /// Free base pages per node that are not in a target and that the kernel does not keep for itself.
     room: BTreeMap<u32, u64>,
-    targets: Vec<Target>,
+    targets: Vec<ToEmpty>,
 }
 
 impl Selection {
@@ -95,7 +95,7 @@ impl Selection {
         Ok(())
     }
 
-    pub(super) fn into_targets(self) -> Vec<Target> {
+    pub(super) fn into_targets(self) -> Vec<ToEmpty> {
         self.targets
     }
 
@@ -112,7 +112,7 @@ impl Selection {
     }
 
     fn push(&mut self, candidate: &Candidate, pages: u32, empties: bool) {
-        self.targets.push(Target {
+        self.targets.push(ToEmpty {
             unit: candidate.unit,
             first_pfn: candidate.first_pfn,
             pages,

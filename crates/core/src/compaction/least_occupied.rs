@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use super::CompactionPolicy;
 use super::candidate::{Candidate, candidates};
-use super::goal::{Goal, Refusal, Selection, Target};
+use super::goal::{Goal, Refusal, Selection, ToEmpty};
 use super::zone::{PhysicalObservation, ZoneKind};
 use crate::page::PageSize;
 
@@ -47,7 +47,7 @@ impl CompactionPolicy for LeastOccupied {
         self.budget_pages
     }
 
-    fn select(&mut self, observation: &PhysicalObservation, goal: &Goal) -> Vec<Target> {
+    fn select(&mut self, observation: &PhysicalObservation, goal: &Goal) -> Vec<ToEmpty> {
         let mut least_occupied: Vec<Candidate> = observation
             .zones
             .iter()

@@ -9,7 +9,7 @@
 use std::time::Duration;
 
 use super::candidate::{Candidate, candidates};
-use super::goal::{Goal, Refusal, Selection, Target};
+use super::goal::{Goal, Refusal, Selection, ToEmpty};
 use super::zone::{PhysicalObservation, ZoneKind};
 use super::{CompactionPolicy, pages_of_megabytes};
 use crate::page::PageSize;
@@ -47,7 +47,7 @@ impl CompactionPolicy for LowestFirst {
         self.zone_budget_pages.saturating_mul(2)
     }
 
-    fn select(&mut self, observation: &PhysicalObservation, goal: &Goal) -> Vec<Target> {
+    fn select(&mut self, observation: &PhysicalObservation, goal: &Goal) -> Vec<ToEmpty> {
         let mut selection = Selection::new(observation, goal);
         for zone in observation
             .zones

@@ -2,7 +2,7 @@
 //! giant pages.
 //!
 //! As with promotion, policy and mechanism are apart. A [`CompactionPolicy`] turns a [`PhysicalObservation`] and a [`Goal`]
-//! into an ordered list of [`Target`]s. A [`Compactor`] observes physical memory and empties targets. [`ahead`] empties what
+//! into an ordered list of [`ToEmpty`]s. A [`Compactor`] observes physical memory and empties targets. [`ahead`] empties what
 //! the engine's last steps lacked.
 
 pub mod ahead;
@@ -30,7 +30,7 @@ pub use block::{
 };
 pub use candidate::{Candidate, candidates};
 pub use compactor::{Compactor, Emptied, MigrationCounts, Stopped};
-pub use goal::{Goal, Target};
+pub use goal::{Goal, ToEmpty};
 pub use least_occupied::LeastOccupied;
 pub use lowest_first::LowestFirst;
 pub use memory_block::{MemoryBlock, memory_blocks};
@@ -73,7 +73,7 @@ pub trait CompactionPolicy: Send {
 
     /// What to empty, first things first, within the goal: never more than `goal.count` emptied, never more
     /// than `goal.pages` migrated, and never more pages than there is free memory outside the targets.
-    fn select(&mut self, observation: &PhysicalObservation, goal: &Goal) -> Vec<Target>;
+    fn select(&mut self, observation: &PhysicalObservation, goal: &Goal) -> Vec<ToEmpty>;
 }
 
 /// Base pages in `megabytes` MB, taken as MiB.

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use super::block::{BlockObservation, PAGES_PER_BLOCK};
 use super::candidate::{Candidate, blocks_of, candidates};
-use super::goal::{Goal, Refusal, Selection, Target};
+use super::goal::{Goal, Refusal, Selection, ToEmpty};
 use super::zone::{PhysicalObservation, ZoneKind};
 use super::{CompactionPolicy, LeastOccupied};
 
@@ -61,7 +61,7 @@ impl CompactionPolicy for Sequential {
         self.budget_pages
     }
 
-    fn select(&mut self, observation: &PhysicalObservation, goal: &Goal) -> Vec<Target> {
+    fn select(&mut self, observation: &PhysicalObservation, goal: &Goal) -> Vec<ToEmpty> {
         let mut selection = Selection::new(observation, goal);
         for zone in observation
             .zones

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::block::{PAGES_PER_BLOCK, Unit};
 use super::candidate::candidates;
-use super::goal::{Goal, Target};
+use super::goal::{Goal, ToEmpty};
 use super::zone::PhysicalObservation;
 use super::{CompactionPolicy, LeastOccupied};
 
@@ -54,7 +54,7 @@ impl Supply {
 
 /// Blocks that are gained at most by emptying some of these in turn. Their pages go into free memory beside free blocks, and once that
 /// is full, free blocks are used up for them.
-fn gained(observation: &PhysicalObservation, targets: &[Target]) -> u64 {
+fn gained(observation: &PhysicalObservation, targets: &[ToEmpty]) -> u64 {
     let in_blocks = observation.free_blocks() * u64::from(PAGES_PER_BLOCK);
     // Negative by what has to go into free blocks.
     let mut room = i128::from(observation.free_pages()) - i128::from(in_blocks);

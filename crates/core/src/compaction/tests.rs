@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 
-use super::ahead::{Pace, keep_ahead};
+use super::ahead::{MigrationPace, keep_ahead};
 use super::*;
 use crate::engine::Unmet;
 use crate::page::PageSize;
@@ -67,14 +67,14 @@ fn policies() -> impl Iterator<Item = Box<dyn CompactionPolicy>> {
         .map(|info| build(info.name, &Parameters::new()).expect("defaults are in range"))
 }
 
-fn select(name: &str, observation: &PhysicalObservation, goal: &Goal) -> Vec<Target> {
+fn select(name: &str, observation: &PhysicalObservation, goal: &Goal) -> Vec<ToEmpty> {
     build(name, &Parameters::new())
         .expect("it is in the registry")
         .select(observation, goal)
 }
 
 /// Offsets of the selected blocks in a zone made by `normal`.
-fn indices(targets: &[Target]) -> Vec<u64> {
+fn indices(targets: &[ToEmpty]) -> Vec<u64> {
     targets
         .iter()
         .map(|target| target.first_pfn / 512 - NORMAL)
@@ -617,8 +617,8 @@ impl Compactor for Memory {
         Ok(self.observation.clone())
     }
 
-    fn empty(&mut self, targets: &[Target]) -> Result<Vec<Emptied>, Self::Error> {
-        let report = |&target: &Target| Emptied {
+    fn empty(&mut self, targets: &[ToEmpty]) -> Result<Vec<Emptied>, Self::Error> {
+        let report = |&target: &ToEmpty| Emptied {
             target,
             stopped: Stopped::Emptied,
             counts: MigrationCounts {
@@ -642,7 +642,7 @@ fn contiguity_is_kept_ahead_within_the_budget_of_each_period() {
         budget_pages: 1024,
         ..BestRatio::default()
     };
-    let mut pace = Pace::of(&policy);
+    let mut pace = MigrationPace::of(&policy);
     let mut ahead = |blocks, free_blocks, seconds| {
         let unmet = Unmet {
             node: None,
@@ -678,7 +678,7 @@ fn what_lacks_is_emptied_on_the_node_that_lacks_it() {
         observed: 0,
     };
     let mut policy = LeastOccupied::default();
-    let mut pace = Pace::of(&policy);
+    let mut pace = MigrationPace::of(&policy);
     let unmet = [(Some(0), 3), (Some(1), 8)].map(|(node, free_blocks)| Unmet {
         node,
         free_blocks,
@@ -702,7 +702,7 @@ fn a_chunk_is_emptied_where_no_block_lacks() {
         observed: 0,
     };
     let mut policy = LeastOccupied::default();
-    let mut pace = Pace::of(&policy);
+    let mut pace = MigrationPace::of(&policy);
     let mut units = |blocks| {
         let unmet = Unmet {
             node: None,

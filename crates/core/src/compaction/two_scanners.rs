@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use super::block::Unit;
 use super::candidate::candidates;
-use super::goal::{Goal, Selection, Target};
+use super::goal::{Goal, Selection, ToEmpty};
 use super::zone::{PhysicalObservation, ZoneKind, ZoneObservation};
 use super::{CompactionPolicy, Mechanism};
 
@@ -37,7 +37,7 @@ impl CompactionPolicy for TwoScanners {
 
     /// The blocks whose pages the first scanner moves, in order. Always blocks, whatever the goal's unit: the
     /// kernel knows no larger one.
-    fn select(&mut self, observation: &PhysicalObservation, goal: &Goal) -> Vec<Target> {
+    fn select(&mut self, observation: &PhysicalObservation, goal: &Goal) -> Vec<ToEmpty> {
         let mut selection = Selection::new(observation, goal);
         for zone in observation
             .zones

@@ -51,7 +51,7 @@ use interval::Rhythm;
 use pace::Pace;
 use prices::Prices;
 use tally::Tallies;
-use unmet::Ledger;
+use unmet::Demand;
 use waiting::Waiting;
 
 /// The part of an interval's CPU time that inspections may take.
@@ -59,12 +59,12 @@ const INSPECTING_SHARE: f64 = 0.5;
 /// How long a step may act before the machine is observed anew; in longer fixed intervals up to [`Interval::EQUAL`]. Looking is dear for a
 /// program with much memory: it loses as much time as half a second for 4 GiB when its Accessed bits are cleared.
 const LONGEST_ACTING: Duration = Duration::from_secs(2);
-/// A step may act for so many times the CPU time of its observation, so that most of the time goes into acting.
+/// A step may always act for this many times the CPU time of its observation, so that most of the time goes into acting.
 const LEAST_ACTING: u32 = 4;
-/// The time whose copies the copy budget lets be made at once where the interval is no fixed one.
+/// Where the interval is not fixed, this much time's share of the copy budget can be used at once.
 const COPY_BURST: Duration = Duration::from_secs(1);
-/// The most actions that the machine gets at once after the like failed for the same process. A failure may cost the
-/// kernel a vain compaction, or the program a huge page for nothing.
+/// The largest batch after a similar action failed for the same process. A failure may cost the kernel a vain compaction, or
+/// the program a huge page for nothing.
 const DOUBTFUL_BATCH: usize = 4;
 
 /// Runs a policy on a machine, within budgets.
@@ -93,7 +93,7 @@ pub struct Engine {
 /// What a step has done so far, and what it could not have.
 struct Course {
     done: Totals,
-    unmet: Ledger,
+    unmet: Demand,
     /// Until when it may act.
     end: Duration,
     /// Whether it ended before all was done that the budgets would have allowed.
@@ -108,7 +108,7 @@ impl Course {
         };
         Course {
             done,
-            unmet: Ledger::new(observation),
+            unmet: Demand::new(observation),
             end,
             is_cut_short: false,
         }
@@ -289,7 +289,7 @@ impl Engine {
         })
     }
 
-    /// Measures what one process would gain, of those that the policy waits to know it of. The next step decides by it.
+    /// Measures what the first process that the policy waits for would gain. The next step decides by it.
     fn measure<M: Machine>(&mut self, machine: &mut M, course: &mut Course) {
         if machine.measures()
             && let Some(process) = self.policy.unmeasured().first().copied()
@@ -338,7 +338,7 @@ impl Engine {
         self.copying.settle(now);
     }
 
-    /// Has as many of the policy's regions looked into as their part of the CPU budget allows.
+    /// Counts the zero-filled pages of the regions that the policy names, until the part of the CPU budget for that is used.
     fn inspect<M: Machine>(
         &mut self,
         machine: &mut M,

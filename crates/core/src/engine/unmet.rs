@@ -35,8 +35,7 @@ impl Unmet {
         self.blocks.saturating_sub(self.free_blocks)
     }
 
-    /// Adds to what was unmet, of each node once, what was so in a later step of others. The later one knows better what
-    /// is free.
+    /// Adds the unmet demand of a later step, of other groups, node by node. The later one knows better what is free.
     pub fn merge(unmet: &mut Vec<Unmet>, later: Vec<Unmet>) {
         for later in later {
             match unmet.iter_mut().find(|unmet| unmet.node == later.node) {
@@ -55,27 +54,27 @@ impl Unmet {
 
 /// Counts what is unmet while a step is taken. Each call costs O(log processes), and less for the process asked about last.
 #[derive(Debug)]
-pub(super) struct Ledger {
+pub(super) struct Demand {
     nodes: Vec<Unmet>,
     /// By process: its place in `nodes`, and whether its cgroup has room for another huge page.
     processes: Vec<(ProcessId, usize, bool)>,
     last: usize,
 }
 
-impl Ledger {
+impl Demand {
     pub(super) fn new(observation: &Observation) -> Self {
-        let mut ledger = Ledger {
+        let mut demand = Demand {
             nodes: Vec::new(),
             processes: Vec::with_capacity(observation.processes.len()),
             last: 0,
         };
         for process in &observation.processes {
-            let place = ledger.place_of(observation, process);
+            let place = demand.place_of(observation, process);
             let cgroup = process.cgroup;
             let has_room = cgroup.is_none_or(|cgroup| cgroup.available >= HUGE_PAGE_SIZE);
-            ledger.processes.push((process.process, place, has_room));
+            demand.processes.push((process.process, place, has_room));
         }
-        ledger
+        demand
     }
 
     fn place_of(&mut self, observation: &Observation, process: &ProcessObservation) -> usize {

@@ -16,7 +16,7 @@ const LEAST_READY: usize = 8;
 /// Regions to be ready ahead of the program at most: 512 MiB.
 const MOST_READY: usize = 256;
 
-/// One region may be ready for so many that the program used last time: what it never comes to stays a small part.
+/// For this many regions that the program used last time, one may be ready: what it never comes to stays a small part.
 const USED_PER_READY: u64 = 8;
 
 /// Ends of used memory that are followed at a time: one for each thread that fills its part.
@@ -25,10 +25,11 @@ const MOST_FRONTS: usize = 16;
 /// How long the program may stand still until what it did not come to is given back.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// How long a region waits that could not be made huge; twice as long after each further failure.
+/// How long a region waits that could not be made huge; twice as long after each further failure. This is not the engine's memory
+/// of failures: it counts time, not steps, of which there are none before the program comes.
 const FIRST_WAIT: Duration = Duration::from_millis(250);
 
-/// After so many failures the wait grows no more: 16 s.
+/// After this many failures the wait grows no more: 16 s.
 const MOST_DOUBLINGS: u32 = 6;
 
 /// What to do now, each in address order. All may be empty.

@@ -137,7 +137,7 @@ impl Learner {
         }
     }
 
-    /// Forgets what was counted of zeros, for it to be counted anew: a program fills what it has touched.
+    /// Drops the counts of zeros, so that they are taken again: a program fills what it has touched.
     pub fn forget_zeros(&mut self) {
         for seen in self.regions.values_mut() {
             seen.zeros = None;

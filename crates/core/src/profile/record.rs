@@ -24,7 +24,7 @@ pub const LEAST_TOUCHED: u64 = 8 << 20;
 /// Classes that a profile keeps; those with the least memory go first.
 const MOST_CLASSES: usize = 16;
 
-/// Regions of which has to be known what the program touched.
+/// Regions whose touched pages must be known before a class is judged.
 const LEAST_KNOWN: u64 = 2;
 
 /// Doublings of the time for which base pages are kept after waste: 64 runs at most.

@@ -7,10 +7,9 @@ use super::class::MappingClass;
 pub struct MappingSummary {
     /// Which class.
     pub class: MappingClass,
-    /// Regions of which at least one page was seen.
+    /// Regions with at least one page.
     pub touched_regions: u64,
-    /// Of these, regions of which it is known how many base pages the program touched: base pages mapped them, and as
-    /// many in two looks.
+    /// Of these, regions whose touched base pages are known: base pages mapped them, and as many in two looks.
     pub known_regions: u64,
     /// Base pages that the program touched in those, 0 to 512 each.
     pub known_pages: u64,

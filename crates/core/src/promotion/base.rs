@@ -13,7 +13,7 @@ pub(super) const INFO: PolicyInfo = PolicyInfo {
     source: "base pages only, as with THP off",
     parameters: &[],
     for_giant_pages: false,
-    sequential_chunks: false,
+    settings: &[],
     ordered: &[],
     build: |_| Box::new(Base),
 };

@@ -5,6 +5,13 @@ use serde::Serialize;
 use super::Policy;
 use crate::parameters::{ParameterInfo, Values};
 
+/// A setting of the whole machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum MachineSetting {
+    /// The kernel empties the next chunk for a giant page, not the one with the least in it.
+    SequentialChunks,
+}
+
 /// What there is to know about a policy before it is built.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct PolicyInfo {
@@ -19,9 +26,9 @@ pub struct PolicyInfo {
     /// Whether it is a policy of its own only where the machine has giant pages.
     #[serde(skip)]
     pub for_giant_pages: bool,
-    /// Whether the kernel is to empty the next chunk for a giant page, not the one with the least in it.
+    /// What it wants of the whole machine while it manages.
     #[serde(skip)]
-    pub sequential_chunks: bool,
+    pub settings: &'static [MachineSetting],
     /// Pairs of parameters: the first must not be above the second.
     #[serde(skip)]
     pub(super) ordered: &'static [(&'static ParameterInfo, &'static ParameterInfo)],

@@ -36,7 +36,7 @@ pub(super) const INFO: PolicyInfo = PolicyInfo {
     source: "Ingens (OSDI '16)",
     parameters: &[PROMOTE_MAPPED, IDLE_PENALTY],
     for_giant_pages: false,
-    sequential_chunks: false,
+    settings: &[],
     ordered: &[],
     build: |values| Box::new(Ingens::new(values)),
 };

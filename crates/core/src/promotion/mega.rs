@@ -79,7 +79,7 @@ pub(super) const INFO: PolicyInfo = PolicyInfo {
         SCANS,
     ],
     for_giant_pages: false,
-    sequential_chunks: false,
+    settings: &[],
     ordered: &[
         (&STOP_TRACKING, &START_TRACKING),
         (&DEMOTE_MAPPED, &PROMOTE_MAPPED),

@@ -19,7 +19,7 @@ mod trident_nc;
 
 pub use crate::build_error::BuildError;
 pub use crate::parameters::{ParameterInfo, Parameters};
-pub use info::PolicyInfo;
+pub use info::{MachineSetting, PolicyInfo};
 pub use promise::with_promise;
 pub use registry::{DEFAULT_POLICY, build, registry};
 
@@ -52,8 +52,8 @@ pub trait Policy: Send {
     /// not tried.
     fn learn(&mut self, _action: &Action, _outcome: Outcome) {}
 
-    /// The blocks that would have to be free, beyond those that its last decision takes, for it to promote also what
-    /// passes all its bars but the one for contiguity: by process. Compaction is to make them.
+    /// By process, the blocks that it left regions waiting for because free blocks are scarce, beyond those that its last
+    /// decision takes. Compaction is asked for them.
     fn blocks_short(&self) -> Vec<(ProcessId, u64)> {
         Vec::new()
     }
@@ -72,8 +72,8 @@ pub trait Policy: Send {
     /// Says under which circumstances it decides next. Without being told, they are the default ones.
     fn expect(&mut self, _circumstances: Circumstances) {}
 
-    /// Processes of which it would have to know, to decide, what they would gain from huge pages: most wanted first, as of
-    /// its last decision. Asked where the machine can measure that, which takes some tenths of a second each.
+    /// Processes whose gain from huge pages it must know before it decides about them: most wanted first, as of its last
+    /// decision. The engine asks where the machine can measure that, which takes some tenths of a second each.
     fn unmeasured(&self) -> Vec<ProcessId> {
         Vec::new()
     }

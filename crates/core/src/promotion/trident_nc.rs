@@ -3,7 +3,7 @@
 //! This ablation of the paper shows what the choice of the chunk is worth. It decides as `trident` does. The kernel
 //! chooses the chunk that it empties for a giant page; under this policy it takes one after the other.
 
-use super::info::PolicyInfo;
+use super::info::{MachineSetting, PolicyInfo};
 use super::trident::{PARAMETERS, Trident};
 
 pub(super) const INFO: PolicyInfo = PolicyInfo {
@@ -12,7 +12,7 @@ pub(super) const INFO: PolicyInfo = PolicyInfo {
     source: "Trident (MICRO '21), section 7, figure 11: Trident-NC",
     parameters: PARAMETERS,
     for_giant_pages: true,
-    sequential_chunks: true,
+    settings: &[MachineSetting::SequentialChunks],
     ordered: &[],
     build: |values| Box::new(Trident::new(INFO.name, values)),
 };

@@ -1,6 +1,6 @@
 //! `trident`: the largest page that the addresses allow.
 
-use mega_core::promotion::registry;
+use mega_core::promotion::{MachineSetting, registry};
 use mega_core::{Action, ActionKind, MemoryObservation, Policy, RegionObservation};
 
 use crate::observations::{
@@ -91,7 +91,7 @@ fn without_smart_compaction_it_decides_the_same() {
     assert_eq!(decides(&mut *policy("trident-nc", &[]), &observed, 1), all);
     let sequential: Vec<&str> = registry()
         .iter()
-        .filter(|info| info.sequential_chunks)
+        .filter(|info| info.settings.contains(&MachineSetting::SequentialChunks))
         .map(|info| info.name)
         .collect();
     assert_eq!(sequential, ["trident-nc"]);

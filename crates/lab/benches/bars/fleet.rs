@@ -21,6 +21,10 @@ const PER_PROCESS: u64 = (2 << 20) + (256 << 10);
 const SPARE: u64 = 3 << 30;
 /// Seconds between two observations.
 const INTERVAL: u64 = 5;
+/// Seconds between two observations of another group.
+const OTHER_INTERVAL: u32 = 1;
+/// How often it is asked for its steps.
+const POLL: Duration = Duration::from_millis(20);
 /// The address space of the large process: a page in each region takes 1 GiB, and its tables as much.
 const WIDE: &str = "--size=512GiB";
 /// The socket of the daemon's metrics.
@@ -33,6 +37,7 @@ pub(crate) fn measure(setting: &Setting, processes: u32) -> Result<Vec<Bar>, Err
     let mut bars = over_a_crowd(setting, processes.into())?;
     bars.extend(over_a_wide_one(setting)?);
     bars.push(longest_look(setting)?);
+    bars.push(others_wait(setting)?);
     Ok(bars)
 }
 
@@ -116,6 +121,52 @@ fn longest_look(setting: &Setting) -> Result<Bar, Error> {
     })
 }
 
+/// How late another group is looked at while the daemon begins to manage the large process, its first look included.
+fn others_wait(setting: &Setting) -> Result<Bar, Error> {
+    let mut other = Subject::start(&mut lab(
+        setting,
+        &["crowd", "--until-eof", "--processes=1", "--size=2MiB"],
+    ))?;
+    other.ready()?;
+    let daemon = Daemon::with(
+        setting,
+        &format!(
+            "[[select]]\nname = \"wide\"\nexecutable = \"/**/mega-lab\"\nmin_resident = \"512MiB\"\n\
+             interval = \"{INTERVAL}s\"\n\
+             [[select]]\nname = \"other\"\nexecutable = \"/**/mega-lab\"\ninterval = \"{OTHER_INTERVAL}s\"\n"
+        ),
+    )?;
+    let mut wide = Subject::start(&mut lab(setting, &["wide", "--until-eof", WIDE]))?;
+    wide.ready()?;
+    let end = Instant::now() + Duration::from_secs(setting.seconds.into());
+    let (mut steps, mut since, mut longest) = (None, Instant::now(), Duration::ZERO);
+    while Instant::now() < end {
+        let now = daemon.group("other")?["actions"]["steps"].as_u64();
+        if now != steps {
+            // The first steps are not there yet while the daemon starts.
+            if steps.is_some() {
+                longest = longest.max(since.elapsed());
+            }
+            (steps, since) = (now, Instant::now());
+        }
+        thread::sleep(POLL);
+    }
+    let managed = daemon.group("wide")?["processes"].as_array().map(Vec::len);
+    other.finish()?;
+    wide.finish()?;
+    if managed != Some(1) {
+        return Err(Error::Failed(
+            "the daemon did not manage the large process".to_owned(),
+        ));
+    }
+    Ok(Bar {
+        name: "longest time between two looks at another group, 1 s interval",
+        unit: "s",
+        measured: longest.as_secs_f64(),
+        wanted: Wanted::AtMost(f64::from(OTHER_INTERVAL) + 0.25),
+    })
+}
+
 /// A workload.
 pub(crate) fn lab(setting: &Setting, arguments: &[&str]) -> Command {
     let mut command = Command::new(setting.mega());
@@ -136,10 +187,20 @@ struct Cost {
 
 impl Daemon {
     pub(crate) fn start(setting: &Setting) -> Result<Self, Error> {
+        Self::with(
+            setting,
+            &format!(
+                "[[select]]\nname = \"lab\"\nexecutable = \"/**/mega-lab\"\ninterval = \"{INTERVAL}s\"\n"
+            ),
+        )
+    }
+
+    /// With these selections.
+    fn with(setting: &Setting, selections: &str) -> Result<Self, Error> {
         let folder = tempfile::tempdir().map_err(|e| Error::io("making a folder", e))?;
         let config = folder.path().join("mega.toml");
         let text = format!(
-            "calibrate_when_idle = \"never\"\n[metrics]\nsocket = \"{}\"\n[[select]]\nname = \"lab\"\nexecutable = \"/**/mega-lab\"\ninterval = \"{INTERVAL}s\"\n",
+            "calibrate_when_idle = \"never\"\n[metrics]\nsocket = \"{}\"\n{selections}",
             folder.path().join(METRICS).display()
         );
         std::fs::File::create(&config)
@@ -182,6 +243,17 @@ impl Daemon {
     /// How many processes with a whole region it manages.
     #[allow(clippy::cast_precision_loss)]
     fn managed(&self) -> Result<f64, Error> {
+        let group = self.group("lab")?;
+        let with_a_region = group["processes"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter(|process| process["regions"].as_u64().unwrap_or(0) > 0);
+        Ok(with_a_region.count() as f64)
+    }
+
+    /// What its status says of a group; null while it has none.
+    fn group(&self, name: &str) -> Result<serde_json::Value, Error> {
         let output = Command::new("sh")
             .args(["-c", "exec \"$@\"", "sh"])
             .arg(format!("/proc/{}/exe", self.child.id()))
@@ -191,12 +263,12 @@ impl Daemon {
             .map_err(|e| Error::io("asking the daemon", e))?;
         let status: serde_json::Value = serde_json::from_slice(&output.stdout)
             .map_err(|e| Error::Failed(format!("the daemon's status: {e}")))?;
-        let processes = status["managers"][0]["groups"][0]["processes"].as_array();
-        let with_a_region = processes
+        let groups = status["managers"][0]["groups"].as_array();
+        let found = groups
             .into_iter()
             .flatten()
-            .filter(|process| process["regions"].as_u64().unwrap_or(0) > 0);
-        Ok(with_a_region.count() as f64)
+            .find(|group| group["name"] == name);
+        Ok(found.cloned().unwrap_or_default())
     }
 }
 

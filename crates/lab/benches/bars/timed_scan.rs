@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use mega_core::RegionObservation;
 use mega_lab::Error;
 use mega_linux::kernel::Kernel;
-use mega_linux::observe::tracker::{Target, Tracker};
+use mega_linux::observe::tracker::{TrackedProcess, Tracker};
 use mega_linux::process;
 
 use crate::setting::failed;
@@ -22,7 +22,7 @@ pub(crate) fn timed_scan(
     let handle = kernel
         .open_process(pid)
         .map_err(|e| Error::io(format!("opening process {pid}"), e))?;
-    let target = Target {
+    let target = TrackedProcess {
         process,
         handle: &handle,
     };

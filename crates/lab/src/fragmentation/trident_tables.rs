@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use mega_core::compaction::{Compactor, HUGE_ORDER};
 use mega_core::engine::{Budgets, Engine, Totals};
-use mega_core::promotion::{self, Parameters};
+use mega_core::promotion::{self, MachineSetting, Parameters};
 use mega_core::{ActionKind, Cause};
 use mega_linux::kernel::LiveKernel;
 use mega_linux::physical::PhysicalMemory;
@@ -71,9 +71,9 @@ pub(super) fn measure(mechanism: &str) -> Result<Measurement, Error> {
         "trident-1g-only" => Faults::GiantOrBase,
         _ => Faults::AllSizes,
     };
-    let sequential = promotion::registry()
-        .iter()
-        .any(|info| info.name == mechanism && info.sequential_chunks);
+    let sequential = promotion::registry().iter().any(|info| {
+        info.name == mechanism && info.settings.contains(&MachineSetting::SequentialChunks)
+    });
     giant_settings::set_faults(faults)?;
     giant_settings::set_sequential(sequential)?;
     let mut cases = Vec::new();

@@ -4,7 +4,7 @@ use std::convert::Infallible;
 use std::time::Duration;
 
 use mega_core::action::{ActionKind, Cause};
-use mega_core::compaction::ahead::{Pace, keep_ahead};
+use mega_core::compaction::ahead::{MigrationPace, keep_ahead};
 use mega_core::compaction::{CompactionPolicy, Compactor, Goal, Mechanism, Unit};
 use mega_core::engine::{Engine, Unmet};
 use mega_core::{BASE_PAGE_SIZE, Machine, PageSize};
@@ -40,7 +40,7 @@ pub(super) struct Compacted {
 struct Compaction {
     policy: Box<dyn CompactionPolicy>,
     when: When,
-    pace: Pace,
+    pace: MigrationPace,
     /// When the next period begins.
     next: Duration,
     scanned: u64,
@@ -106,7 +106,7 @@ impl Testbed {
         }
         let compaction = system.compaction(scale.parts())?;
         let compaction = compaction.map(|(policy, when)| Compaction {
-            pace: Pace::of(policy.as_ref()),
+            pace: MigrationPace::of(policy.as_ref()),
             policy,
             when,
             next: Duration::ZERO,

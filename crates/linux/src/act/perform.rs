@@ -8,6 +8,7 @@ use mega_core::{Action, ActionKind, Cause, Outcome, PageSize, Region, RegionObse
 use crate::act::giant::{self, GiantPages};
 use crate::act::promote::{self, Answer};
 use crate::act::shared_pages::SharedPages;
+use crate::act::swapped_pages;
 use crate::kernel::ProcessHandle;
 use crate::process::eligible::Mapping;
 use crate::process::target::Held;
@@ -106,6 +107,9 @@ impl<'a> Work<'a> {
 
     fn promote(&mut self, regions: &[Region], swap_in: bool) {
         let kernel = self.host.kernel().as_ref();
+        if !swap_in && !self.host.tracker_kind().counts_swapped() {
+            swapped_pages::count(kernel, self.target.process.pid, self.before.values_mut());
+        }
         let shared = SharedPages::of(kernel, self.target.process.pid);
         let mut candidates = Vec::new();
         for &region in regions {

@@ -16,8 +16,8 @@ use mega_core::{Cause, HUGE_PAGE_SIZE, Region};
 use crate::act::promote::{self, Answer};
 use crate::kernel::{Advice, Kernel, ProcessHandle};
 
-/// Makes regions huge, which are given in address order and of which the program touched nothing. Returns why the
-/// kernel refused one, if it did: no memory, or no region for huge pages. Which are huge now is for the caller to see.
+/// Makes untouched regions huge; they come in address order. Returns why the kernel refused one, if it did: no memory, or no
+/// region for huge pages. The caller sees for itself which are huge now.
 pub(crate) fn make_ready(
     kernel: &dyn Kernel,
     process: &ProcessHandle,

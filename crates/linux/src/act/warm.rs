@@ -31,7 +31,7 @@ pub(crate) struct Warmer {
 }
 
 impl Warmer {
-    /// Has the next so many blocks backed, where it is of use.
+    /// Touches the next `blocks` free blocks, so that the hypervisor backs them, if that helped before.
     pub(crate) fn prepare(&mut self, kernel: &dyn Kernel, blocks: usize) {
         if self.pause > 0 {
             self.pause -= 1;

@@ -29,7 +29,7 @@ pub use validity::validity;
 pub const WORKING_SETS: [u64; 6] = [2 << 20, 8 << 20, 32 << 20, 128 << 20, 512 << 20, 2 << 30];
 /// What stays free for others meanwhile, in bytes.
 const KEPT_FREE: u64 = 2 << 30;
-/// What stays free of a cgroup's limit: one part in so many.
+/// One part in this many of a cgroup's limit stays free.
 const KEPT_FREE_OF_CGROUP: u64 = 4;
 
 /// Hears how far the calibration is, from 0 to 1.

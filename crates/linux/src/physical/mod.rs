@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use mega_core::compaction::{
     Block, BlockObservation, Compactor, Emptied, MemoryBlock, MigrationCounts, PAGES_PER_BLOCK,
-    PhysicalObservation, Stopped, Target, Unit, ZoneObservation,
+    PhysicalObservation, Stopped, ToEmpty, Unit, ZoneObservation,
 };
 use serde::Serialize;
 
@@ -242,7 +242,7 @@ impl Compactor for PhysicalMemory {
         self.look(!self.kernel.is_read_only(), &mut |_, _| ())
     }
 
-    fn empty(&mut self, targets: &[Target]) -> Result<Vec<Emptied>, Error> {
+    fn empty(&mut self, targets: &[ToEmpty]) -> Result<Vec<Emptied>, Error> {
         let dry_run = self.kernel.is_read_only();
         let device = self.module()?;
         let mut reports = Vec::with_capacity(targets.len());
@@ -257,7 +257,7 @@ impl Compactor for PhysicalMemory {
     }
 }
 
-fn empty_one(device: &Device, target: &Target, dry_run: bool) -> Result<Emptied, Error> {
+fn empty_one(device: &Device, target: &ToEmpty, dry_run: bool) -> Result<Emptied, Error> {
     // A chunk is worth the huge pages that are moved for it.
     let move_huge = target.unit == Unit::Chunk;
     let order = target.unit.order();

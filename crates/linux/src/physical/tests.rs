@@ -53,8 +53,8 @@ fn blocks_device(known: Vec<interface::Block>, most: u32) -> Device {
     Device::open(Arc::new(kernel)).expect("the module is loaded")
 }
 
-fn target(unit: Unit, first_pfn: u64) -> Target {
-    Target {
+fn target(unit: Unit, first_pfn: u64) -> ToEmpty {
+    ToEmpty {
         unit,
         first_pfn,
         pages: 100,
@@ -67,7 +67,7 @@ fn errno(number: i32) -> io::Result<u32> {
 }
 
 fn empty(answers: Vec<io::Result<u32>>) -> Result<Vec<Stopped>, Error> {
-    let targets: Vec<Target> = (0..answers.len() as u64)
+    let targets: Vec<ToEmpty> = (0..answers.len() as u64)
         .map(|i| target(Unit::Block, i * 512))
         .collect();
     let (kernel, _) = compacting(answers);

@@ -122,7 +122,7 @@ impl Target {
         }
     }
 
-    /// A process of which only is known what its mappings say.
+    /// A process with fresh mappings and no history.
     ///
     /// # Errors
     /// As [`Target::refresh`].
@@ -337,8 +337,8 @@ impl Held {
         Ok(found)
     }
 
-    pub(crate) fn tracked(&self) -> tracker::Target<'_> {
-        tracker::Target {
+    pub(crate) fn tracked(&self) -> tracker::TrackedProcess<'_> {
+        tracker::TrackedProcess {
             process: self.process,
             handle: &self.handle,
         }

@@ -52,7 +52,7 @@ pub fn look(host: &Host, process: ProcessId) -> Result<Look, Error> {
         .map_err(|error| Error::of_process(pid, &path, error))?;
     let mappings = eligible::mappings(&text);
     let ranges = eligible::eligibility(&mappings, stat.threads > 1, host.shmem_device()).ranges;
-    let target = tracker::Target {
+    let target = tracker::TrackedProcess {
         process,
         handle: &handle,
     };
@@ -106,7 +106,7 @@ pub fn make_ready(
         .chunk_by(|a, b| a.end() == b.start())
         .filter_map(|run| Some(run.first()?.start()..run.last()?.end()))
         .collect();
-    let target = tracker::Target {
+    let target = tracker::TrackedProcess {
         process,
         handle: &handle,
     };

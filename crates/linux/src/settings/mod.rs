@@ -6,6 +6,7 @@ pub mod chunk_order;
 pub mod fault;
 pub mod ledger;
 mod old_record;
+pub mod policies;
 pub mod run_dir;
 pub mod shared_memory;
 pub mod stale;

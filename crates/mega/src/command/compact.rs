@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use mega_core::bytes;
 use mega_core::compaction::{
     self, Block, CompactionPolicy, Compactor, Emptied, Goal, Mechanism, MigrationCounts,
-    PhysicalObservation, Stopped, Target, Unit,
+    PhysicalObservation, Stopped, ToEmpty, Unit,
 };
 use mega_core::promotion::Parameters;
 use mega_linux::kernel::{Kernel, LiveKernel, ReadOnly};
@@ -148,7 +148,7 @@ fn empty(
 }
 
 /// Marks what was tried as unmovable, so that it is not selected again.
-fn leave_out(observation: &mut PhysicalObservation, tried: &BTreeSet<Target>) {
+fn leave_out(observation: &mut PhysicalObservation, tried: &BTreeSet<ToEmpty>) {
     let tried: Vec<(u64, u64)> = tried
         .iter()
         .map(|target| {
@@ -303,8 +303,8 @@ fn in_words(report: &CompactReport) -> String {
 mod tests {
     use super::*;
 
-    fn target(first_pfn: u64) -> Target {
-        Target {
+    fn target(first_pfn: u64) -> ToEmpty {
+        ToEmpty {
             unit: Unit::Block,
             first_pfn,
             pages: 10,

@@ -133,6 +133,9 @@ pub(crate) struct GroupStatus {
     /// Processes that run and could not be observed, by pid; at most 100.
     #[serde(default)]
     pub(crate) refused: Vec<RefusedReport>,
+    /// How many there are in all.
+    #[serde(default)]
+    pub(crate) refused_count: u64,
     pub(crate) actions: Actions,
     /// Why the latest step failed; `null` where it did not.
     #[serde(default)]

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use mega_core::compaction::{Emptied, MigrationCounts, Stopped, Target, Unit};
+use mega_core::compaction::{Emptied, MigrationCounts, Stopped, ToEmpty, Unit};
 
 use super::chunk::Chunk;
 use super::{Kernel, Pid};
@@ -14,7 +14,7 @@ const RECLAIMED_AT_ONCE: u64 = 32;
 
 impl Kernel {
     /// Empties one target and reports on it, with the cycles that took.
-    pub(crate) fn empty(&mut self, target: &Target) -> (Emptied, u64) {
+    pub(crate) fn empty(&mut self, target: &ToEmpty) -> (Emptied, u64) {
         let blocks = match self.blocks_of(target) {
             Some(blocks) => blocks,
             None => {
@@ -32,7 +32,7 @@ impl Kernel {
     }
 
     /// The blocks of a target, if they are all memory of one zone.
-    fn blocks_of(&self, target: &Target) -> Option<Range<u32>> {
+    fn blocks_of(&self, target: &ToEmpty) -> Option<Range<u32>> {
         let pages = target.unit.pages();
         let first = u32::try_from(target.first_pfn).ok()?;
         if !first.is_multiple_of(pages) {
@@ -168,7 +168,7 @@ impl Kernel {
     }
 }
 
-fn report(target: &Target, stopped: Stopped, counts: MigrationCounts) -> Emptied {
+fn report(target: &ToEmpty, stopped: Stopped, counts: MigrationCounts) -> Emptied {
     Emptied {
         target: *target,
         stopped,

@@ -1,7 +1,7 @@
 //! Whatever programs, the manager and the kernel do, in any order: page tables and physical memory agree.
 
 use mega_core::compaction::{
-    CompactionPolicy, Goal, PhysicalObservation, Target, TwoScanners, Unit,
+    CompactionPolicy, Goal, PhysicalObservation, ToEmpty, TwoScanners, Unit,
 };
 use mega_core::{
     BASE_PAGE_SIZE, Cause, GIANT_PAGE_SIZE, HUGE_PAGE_SIZE, Outcome, PageSize, Region,
@@ -155,7 +155,7 @@ impl Play {
                 kernel.compact_memory();
             }
             Operation::Empty(block) => {
-                let target = Target {
+                let target = ToEmpty {
                     unit: Unit::Block,
                     first_pfn: u64::from(block) * 512,
                     pages: 0,

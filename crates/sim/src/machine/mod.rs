@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use std::convert::Infallible;
 use std::time::Duration;
 
-use mega_core::compaction::{Compactor, Emptied, PhysicalObservation, Target};
+use mega_core::compaction::{Compactor, Emptied, PhysicalObservation, ToEmpty};
 use mega_core::gain::Gain;
 use mega_core::worth::{Calibration, Effort, predict};
 use mega_core::{
@@ -385,7 +385,7 @@ impl Compactor for SimulatedMachine {
         Ok(observation)
     }
 
-    fn empty(&mut self, targets: &[Target]) -> Result<Vec<Emptied>, Infallible> {
+    fn empty(&mut self, targets: &[ToEmpty]) -> Result<Vec<Emptied>, Infallible> {
         let mut reports = Vec::with_capacity(targets.len());
         for target in targets {
             self.catch_up();

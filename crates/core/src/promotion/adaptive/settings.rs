@@ -117,7 +117,7 @@ pub(in crate::promotion) const INFO: PolicyInfo = PolicyInfo {
         PAYBACK_HORIZON,
     ],
     for_giant_pages: false,
-    sequential_chunks: false,
+    settings: &[],
     ordered: &[
         (&MIN_UTILIZATION, &MAX_UTILIZATION),
         (&PRESSURE_START, &PRESSURE_STOP),

@@ -5,7 +5,7 @@ use std::ops::Range;
 use mega_core::{PageSize, Region, RegionObservation};
 
 use super::FakeKernel;
-use crate::observe::tracker::{Target, TrackError, Tracker, TrackerKind};
+use crate::observe::tracker::{TrackError, TrackedProcess, Tracker, TrackerKind};
 
 /// Sees everything of a fake kernel.
 pub struct FakeTracker(pub FakeKernel);
@@ -17,7 +17,7 @@ impl Tracker for FakeTracker {
 
     fn scan(
         &mut self,
-        target: &Target<'_>,
+        target: &TrackedProcess<'_>,
         ranges: &[Range<u64>],
         out: &mut Vec<RegionObservation>,
     ) -> Result<(), TrackError> {

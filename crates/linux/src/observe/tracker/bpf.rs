@@ -9,7 +9,7 @@ use mega_core::{ProcessId, RegionObservation};
 use super::finish::finish;
 use super::self_check::{self, Geometry};
 use super::whole::whole_regions;
-use super::{Bits, Target, TrackError, Tracker, TrackerKind, Unavailable};
+use super::{Bits, TrackError, TrackedProcess, Tracker, TrackerKind, Unavailable};
 use crate::bpf::LoadError;
 use crate::kernel::Kernel;
 use crate::observe::bpf::{Identity, MAX_RANGES, Program, Run, RunError, Status, Thread};
@@ -88,7 +88,7 @@ impl BpfTracker {
     /// Walks the whole regions in `ranges`. Leaves in `bits` what it found, and when it ended.
     fn walk_all(
         &mut self,
-        target: &Target<'_>,
+        target: &TrackedProcess<'_>,
         ranges: &[Range<u64>],
         count_lines: bool,
         bits: &mut Bits,
@@ -228,7 +228,7 @@ impl Tracker for BpfTracker {
 
     fn scan(
         &mut self,
-        target: &Target<'_>,
+        target: &TrackedProcess<'_>,
         ranges: &[Range<u64>],
         out: &mut Vec<RegionObservation>,
     ) -> Result<(), TrackError> {
@@ -243,7 +243,7 @@ impl Tracker for BpfTracker {
 
     fn read_bits(
         &mut self,
-        target: &Target<'_>,
+        target: &TrackedProcess<'_>,
         ranges: &[Range<u64>],
     ) -> Result<Option<Bits>, TrackError> {
         let mut bits = Bits::default();

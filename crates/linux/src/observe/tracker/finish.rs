@@ -2,12 +2,12 @@
 
 use mega_core::RegionObservation;
 
-use super::{Target, TrackError};
+use super::{TrackError, TrackedProcess};
 
 /// What a scan reports that came to `result`. If the process has exited meanwhile it is gone, whatever was found: its pid
 /// may already belong to another. An error leaves nothing in `out`.
 pub(super) fn finish(
-    target: &Target<'_>,
+    target: &TrackedProcess<'_>,
     result: Result<(), TrackError>,
     out: &mut Vec<RegionObservation>,
 ) -> Result<(), TrackError> {

@@ -17,7 +17,7 @@ use super::own_memory::OwnMemory;
 use super::pagemap::{self, Entry, KernelPageFlags};
 use super::whole::{USER_END, whole_regions};
 use super::zero_page::ZeroPages;
-use super::{Target, TrackError, Tracker, TrackerKind, Unavailable};
+use super::{TrackError, TrackedProcess, Tracker, TrackerKind, Unavailable};
 use crate::kernel::{FileHandle, Kernel, PageRange, PagemapScan, category};
 
 /// The longest piece of address space that one call scans: 1 TiB, reached only over holes.
@@ -112,7 +112,7 @@ impl Tracker for MappedTracker {
 
     fn scan(
         &mut self,
-        target: &Target<'_>,
+        target: &TrackedProcess<'_>,
         ranges: &[Range<u64>],
         out: &mut Vec<RegionObservation>,
     ) -> Result<(), TrackError> {

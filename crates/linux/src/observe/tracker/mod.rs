@@ -86,6 +86,12 @@ impl TrackerKind {
         matches!(self, TrackerKind::Module | TrackerKind::Bpf)
     }
 
+    /// Whether it counts what is in swap.
+    #[must_use]
+    pub const fn counts_swapped(self) -> bool {
+        !matches!(self, TrackerKind::Module)
+    }
+
     /// Whether it sees accesses at all.
     #[must_use]
     pub const fn knows_accesses(self) -> bool {
@@ -117,14 +123,14 @@ pub struct UnknownTracker(pub String);
 
 /// The process to look at.
 #[derive(Clone, Copy, Debug)]
-pub struct Target<'a> {
+pub struct TrackedProcess<'a> {
     /// Which life of which process.
     pub process: ProcessId,
     /// Its handle, opened for that life.
     pub handle: &'a ProcessHandle,
 }
 
-impl Target<'_> {
+impl TrackedProcess<'_> {
     /// Whether that process has exited, so that its pid may already be another's. A handle without a pidfd
     /// (from a boundary that is not a live kernel) cannot tell and says no.
     fn has_exited(&self) -> bool {
@@ -168,7 +174,7 @@ pub trait Tracker: Send {
     /// `out` is empty then. Other errors concern the tracker, and say what to do.
     fn scan(
         &mut self,
-        target: &Target<'_>,
+        target: &TrackedProcess<'_>,
         ranges: &[Range<u64>],
         out: &mut Vec<RegionObservation>,
     ) -> Result<(), TrackError>;
@@ -180,7 +186,7 @@ pub trait Tracker: Send {
     /// As [`Tracker::scan`].
     fn peek(
         &mut self,
-        target: &Target<'_>,
+        target: &TrackedProcess<'_>,
         ranges: &[Range<u64>],
         out: &mut Vec<RegionObservation>,
     ) -> Result<(), TrackError> {
@@ -195,7 +201,7 @@ pub trait Tracker: Send {
     /// As [`Tracker::scan`].
     fn read_bits(
         &mut self,
-        _target: &Target<'_>,
+        _target: &TrackedProcess<'_>,
         _ranges: &[Range<u64>],
     ) -> Result<Option<Bits>, TrackError> {
         Ok(None)

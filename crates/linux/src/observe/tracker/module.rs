@@ -13,7 +13,7 @@ use mega_core::{PAGES_PER_REGION, PageSize, RegionObservation};
 
 use super::finish::finish;
 use super::whole::{USER_END, whole_regions};
-use super::{Bits, Target, TrackError, Tracker, TrackerKind, Unavailable};
+use super::{Bits, TrackError, TrackedProcess, Tracker, TrackerKind, Unavailable};
 use crate::kernel::Kernel;
 use crate::module::Device;
 use crate::module::interface::{self, ScanTask};
@@ -47,7 +47,7 @@ impl ModuleTracker {
 
     fn look(
         &mut self,
-        target: &Target<'_>,
+        target: &TrackedProcess<'_>,
         range: &Range<u64>,
         out: &mut Vec<RegionObservation>,
     ) -> Result<(), TrackError> {
@@ -120,7 +120,7 @@ impl Tracker for ModuleTracker {
 
     fn scan(
         &mut self,
-        target: &Target<'_>,
+        target: &TrackedProcess<'_>,
         ranges: &[Range<u64>],
         out: &mut Vec<RegionObservation>,
     ) -> Result<(), TrackError> {
@@ -132,7 +132,7 @@ impl Tracker for ModuleTracker {
 
     fn peek(
         &mut self,
-        target: &Target<'_>,
+        target: &TrackedProcess<'_>,
         ranges: &[Range<u64>],
         out: &mut Vec<RegionObservation>,
     ) -> Result<(), TrackError> {
@@ -144,7 +144,7 @@ impl Tracker for ModuleTracker {
 
     fn read_bits(
         &mut self,
-        target: &Target<'_>,
+        target: &TrackedProcess<'_>,
         ranges: &[Range<u64>],
     ) -> Result<Option<Bits>, TrackError> {
         let mut bits = Bits::default();
@@ -208,7 +208,7 @@ mod tests {
         };
         let mut tracker = ModuleTracker::open(boundary).expect("the module is there");
         let handle = ProcessHandle::new(7, None);
-        let target = Target {
+        let target = TrackedProcess {
             process: ProcessId {
                 pid: 7,
                 start_time: 1,
@@ -293,7 +293,7 @@ mod tests {
             pid: 7,
             start_time: 1,
         };
-        let target = Target {
+        let target = TrackedProcess {
             process,
             handle: &handle,
         };

@@ -21,7 +21,7 @@ use super::own_memory::OwnMemory;
 use super::pagemap::{self, ENTRIES, Entry, KernelPageFlags};
 use super::whole::{USER_END, whole_regions};
 use super::zero_page::ZeroPages;
-use super::{Target, TrackError, Tracker, TrackerKind, Unavailable};
+use super::{TrackError, TrackedProcess, Tracker, TrackerKind, Unavailable};
 use crate::kernel::{FileHandle, Kernel};
 
 const BITMAP: &str = "/sys/kernel/mm/page_idle/bitmap";
@@ -173,7 +173,7 @@ impl Tracker for PageIdleTracker {
 
     fn scan(
         &mut self,
-        target: &Target<'_>,
+        target: &TrackedProcess<'_>,
         ranges: &[Range<u64>],
         out: &mut Vec<RegionObservation>,
     ) -> Result<(), TrackError> {
@@ -191,7 +191,7 @@ impl Tracker for PageIdleTracker {
 
     fn peek(
         &mut self,
-        target: &Target<'_>,
+        target: &TrackedProcess<'_>,
         ranges: &[Range<u64>],
         out: &mut Vec<RegionObservation>,
     ) -> Result<(), TrackError> {
@@ -314,14 +314,14 @@ mod tests {
 
     type Look = fn(
         &mut PageIdleTracker,
-        &Target<'_>,
+        &TrackedProcess<'_>,
         &[Range<u64>],
         &mut Vec<RegionObservation>,
     ) -> Result<(), TrackError>;
 
     fn seen(tracker: &mut PageIdleTracker, look: Look) -> Vec<(u64, u16, u16, PageSize)> {
         let handle = tracker.kernel.open_process(42).unwrap();
-        let target = Target {
+        let target = TrackedProcess {
             process: ProcessId {
                 pid: 42,
                 start_time: 0,
@@ -378,7 +378,7 @@ mod tests {
         let memory = Arc::new(machine(&BTreeSet::new(), FRAMES));
         let mut tracker = tracker(&memory);
         let handle = memory.open_process(42).unwrap();
-        let target = Target {
+        let target = TrackedProcess {
             process: ProcessId {
                 pid: 42,
                 start_time: 0,

@@ -27,7 +27,7 @@ impl Entry {
 
     /// Whether the page is in swap. What is under migration looks nearly the same: the type, which is there where frame
     /// numbers are shown, is then none of a swap area's (as in walk.bpf.c).
-    pub(super) fn is_swapped(self) -> bool {
+    pub(crate) fn is_swapped(self) -> bool {
         const FIRST_TYPE_OF_NO_SWAP: u64 = 23;
         self.0 >> 62 & 3 == 1 && self.0 & 31 < FIRST_TYPE_OF_NO_SWAP
     }

@@ -15,8 +15,8 @@ pub(super) struct Summary<'a> {
     managers: &'a [ManagerStatus],
     memory: Option<Memory>,
     observed: Observed,
-    processes: usize,
-    refused: usize,
+    processes: u64,
+    refused: u64,
     resident: u64,
     wanted: u64,
 }
@@ -29,8 +29,8 @@ impl<'a> Summary<'a> {
             managers,
             memory: managers.iter().rev().find_map(|manager| manager.memory),
             observed: groups().map(|group| group.totals).sum(),
-            processes: processes().count(),
-            refused: groups().map(|group| group.refused.len()).sum(),
+            processes: processes().count() as u64,
+            refused: groups().map(|group| group.refused_count).sum(),
             resident: processes().map(|process| process.resident).sum(),
             wanted: processes().map(|process| process.tally.wanted).sum(),
         }
@@ -111,7 +111,7 @@ impl<'a> Summary<'a> {
     }
 
     /// Processes whose last failure, of one of the last two steps, was a lack of memory.
-    fn short_of_memory(&self) -> usize {
+    fn short_of_memory(&self) -> u64 {
         let is_short = |failure: &crate::report::LastFailure| {
             failure.cause == "no_memory" && failure.steps_ago < 2
         };
@@ -119,7 +119,7 @@ impl<'a> Summary<'a> {
             .flat_map(|group| &group.processes)
             .filter_map(|process| process.tally.last_failure.as_ref())
             .filter(|failure| is_short(failure))
-            .count()
+            .count() as u64
     }
 
     fn who(&self) -> String {
@@ -282,7 +282,7 @@ impl<'a> Summary<'a> {
 }
 
 /// "1 process", "3 processes".
-fn processes(count: usize) -> String {
+fn processes(count: u64) -> String {
     match count {
         1 => "1 process".to_owned(),
         count => format!("{count} processes"),
@@ -389,6 +389,7 @@ pub(in crate::command) mod tests {
                     name: "secret".to_owned(),
                     why: "not permitted".to_owned(),
                 }],
+                refused_count: 1,
                 actions: Actions {
                     promoted: 2048,
                     bytes_copied: 4 << 30,
@@ -409,7 +410,7 @@ pub(in crate::command) mod tests {
     #[test]
     fn ten_lines_say_whether_all_is_well() {
         let mut daemon = daemon();
-        daemon.groups[0].refused.clear();
+        daemon.groups[0].refused_count = 0;
         let managers = [daemon];
         let text = Summary::of(&managers).in_words();
         assert_eq!(text.lines().count(), 10, "{text}");

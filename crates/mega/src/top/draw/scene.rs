@@ -192,6 +192,7 @@ fn daemon(step: u64) -> ManagerStatus {
                 name: "secretd".to_owned(),
                 why: "not permitted to look at its memory".to_owned(),
             }],
+            refused_count: 1,
             actions: Actions {
                 steps: 54_780 + step,
                 promoted: 2340 + (1 + step) * 384,

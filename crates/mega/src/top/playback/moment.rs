@@ -120,6 +120,7 @@ impl Known {
             saved_cpu_seconds: Estimate::default(),
             processes,
             refused: Vec::new(),
+            refused_count: 0,
             actions: Actions {
                 steps: self.looks,
                 ..Actions::from(&self.done)
