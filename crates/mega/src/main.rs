@@ -3,16 +3,13 @@
 
 mod calibrator;
 mod cli;
-mod closeup;
 mod command;
 mod config;
-mod contiguity;
 mod control;
 mod events;
 mod exit;
 mod history;
 mod manager;
-mod membership;
 mod metrics;
 mod node_features;
 mod output;
@@ -21,18 +18,13 @@ mod profiling;
 #[cfg(test)]
 mod recorded;
 mod recording;
-mod refusals;
 mod report;
 mod selection;
 mod signals;
-mod snapshot;
 mod supervise;
 mod top;
 mod utc;
 mod value;
-mod watch;
-mod watchdog;
-mod worker;
 
 use std::process::ExitCode;
 

@@ -15,12 +15,12 @@ use mega_linux::{Error, Host, HostOptions, LinuxMachine, MachineOptions, observe
 use crate::cli::Coverage;
 use crate::control;
 use crate::exit::Failure;
+use crate::manager::snapshot;
 use crate::output;
 use crate::report::{
     CoverageReport, GroupStatus, MachineSupply, Managed, ManagerStatus, ProcessCoverage, VERSION,
     causes_in_words, free_blocks,
 };
-use crate::snapshot;
 
 /// The pause between two looks while waiting.
 const PAUSE: Duration = Duration::from_secs(1);

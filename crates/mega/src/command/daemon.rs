@@ -22,14 +22,14 @@ use crate::events::{self, Change};
 use crate::exit::Failure;
 use crate::history::Recorder;
 use crate::manager::Manager;
+use crate::manager::snapshot::Fault;
+use crate::manager::watchdog;
+use crate::manager::worker::Worker;
 use crate::metrics::{self, Endpoint};
 use crate::node_features::NodeFeatures;
 use crate::output;
 use crate::report::{ManagerStatus, Mode};
 use crate::signals::Signals;
-use crate::snapshot::Fault;
-use crate::watchdog;
-use crate::worker::Worker;
 
 /// How often the daemon checks that its manager lives.
 const CHECK: Duration = Duration::from_secs(1);

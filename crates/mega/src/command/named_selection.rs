@@ -8,7 +8,7 @@ use mega_linux::{Host, process};
 
 use crate::config;
 use crate::exit::Failure;
-use crate::membership::{Membership, Scope};
+use crate::manager::membership::{Membership, Scope};
 
 /// A selection of the daemon's configuration.
 pub(super) struct NamedSelection {

@@ -24,13 +24,13 @@ use crate::control::Server;
 use crate::events::Change;
 use crate::exit::Failure;
 use crate::manager::Manager;
+use crate::manager::snapshot::Fault;
+use crate::manager::worker::Worker;
 use crate::output;
 use crate::profiling::{self, Profiling};
 use crate::recording::{self, Tape};
 use crate::report::{Actions, GainReport, ManagerStatus, Mode, ProfileUse, RunReport, VERSION};
-use crate::snapshot::Fault;
 use crate::supervise::Supervisor;
-use crate::worker::Worker;
 
 /// How often the manager shows that it is alive. Nobody watches it under `mega run`.
 const PATIENCE: Duration = Duration::from_secs(3600);

@@ -13,8 +13,8 @@ use rustix::process::geteuid;
 use super::feed::Feeds;
 use super::{Command, Request, Response, folder};
 use crate::exit::Failure;
+use crate::manager::worker::Published;
 use crate::report::{DayReport, VERSION};
-use crate::worker::Published;
 
 /// How long a peer may take to ask, and to read the answer.
 const PATIENCE: Duration = Duration::from_secs(2);

@@ -9,7 +9,7 @@ use mega_linux::{observe, process};
 
 use super::day::most_uncovered;
 use super::slot::{Counts, Done, Uncovered, zip};
-use crate::snapshot::{GroupSnapshot, Snapshot};
+use crate::manager::snapshot::{GroupSnapshot, Snapshot};
 
 /// Selections that are told apart: the first ones of the configuration. The rest is summed.
 pub(super) const MOST_SELECTIONS: usize = 32;

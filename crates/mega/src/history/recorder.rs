@@ -10,7 +10,7 @@ use mega_linux::state_dir;
 use super::day::{Day, SLOTS};
 use super::look::Look;
 use super::slot::Slot;
-use crate::snapshot::Snapshot;
+use crate::manager::snapshot::Snapshot;
 
 /// The time between two looks, at least.
 const PAUSE: Duration = Duration::from_secs(10);

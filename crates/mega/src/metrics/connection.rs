@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::request::{self, Reply};
-use crate::watchdog;
+use crate::manager::watchdog;
 
 /// How long a client may take in all. Prometheus gives up after 10 s.
 const PATIENCE: Duration = Duration::from_secs(5);

@@ -8,7 +8,7 @@ use super::page::Pages;
 use super::server::Server;
 use crate::config::Metrics;
 use crate::exit::Failure;
-use crate::worker::Published;
+use crate::manager::worker::Published;
 
 /// Serves metrics. Without a socket it does nothing, and has no thread.
 pub(crate) struct Endpoint {

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use super::exposition;
 use super::sample::Sample;
-use crate::worker::Published;
+use crate::manager::worker::Published;
 
 /// How long a page serves.
 const FRESH: Duration = Duration::from_secs(1);

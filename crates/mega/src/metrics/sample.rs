@@ -11,9 +11,9 @@ use mega_linux::{observe, process};
 use super::cgroups::{Cgroup, Sums};
 use crate::config::Settings;
 use crate::events::Change;
+use crate::manager::snapshot::{GroupSnapshot, Snapshot};
+use crate::manager::worker::Published;
 use crate::report::{CompactionReport, Observed};
-use crate::snapshot::{GroupSnapshot, Snapshot};
-use crate::worker::Published;
 
 /// What one scrape shows.
 #[derive(Debug)]

@@ -10,7 +10,7 @@ use mega_linux::physical::buddyinfo;
 use mega_linux::{Error, Host, LinuxMachine, doctor};
 use mega_record::{FreeList, News};
 
-use crate::snapshot;
+use crate::manager::snapshot;
 
 /// How often it is looked for others that use Accessed bits. That takes a look at every process of the machine.
 const LOOK_FOR_OTHERS: Duration = Duration::from_secs(60);

@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use super::Mode;
 use crate::history::{SLOT, Slot};
-use crate::snapshot::Snapshot;
-use crate::worker::Published;
+use crate::manager::snapshot::Snapshot;
+use crate::manager::worker::Published;
 
 /// Reasons of refusal that are named, at most.
 const MOST_REFUSED: usize = 50;

@@ -8,7 +8,7 @@ use mega_linux::{Host, process};
 
 use crate::command::named_selection::NamedSelection;
 use crate::exit::Failure;
-use crate::membership::{Membership, Scope};
+use crate::manager::membership::{Membership, Scope};
 
 /// Whom a recording is about.
 pub(super) struct Subject {

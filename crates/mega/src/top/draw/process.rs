@@ -7,7 +7,7 @@ use ratatui::text::{Line, Span};
 use super::theme::Theme;
 use super::units::{cut, short};
 use super::{bar, machine, named};
-use crate::closeup::reason_in_words;
+use crate::manager::closeup::reason_in_words;
 use crate::processes::{Row, cpu_time_within, percent, share};
 use crate::report::{CellReport, GroupStatus, MappingReport, ProcessDetail};
 use crate::top::layout::Layout;

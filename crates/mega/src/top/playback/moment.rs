@@ -12,7 +12,7 @@ use mega_core::{
 use mega_linux::process::anatomy::{Anatomy, Part};
 use mega_record::{Acted, Header, Look};
 
-use crate::closeup;
+use crate::manager::closeup;
 use crate::report::{
     Actions, GroupStatus, LastFailure, ManagerStatus, Memory, Mode, Observed, OwnCost,
     ProcessDetail, ProcessReport, TallyReport, cause_name,

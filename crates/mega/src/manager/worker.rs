@@ -10,9 +10,9 @@ use crate::events::{self, Change, EventLog, Teller};
 use crate::exit::Failure;
 use crate::history::{History, Recorder};
 use crate::manager::Manager;
+use crate::manager::snapshot::Snapshot;
+use crate::manager::watch::Watch;
 use crate::report::{ManagerStatus, ProcessDetail};
-use crate::snapshot::Snapshot;
-use crate::watch::Watch;
 
 /// An order to the thread.
 enum Order {

@@ -1,35 +1,44 @@
 //! Manages groups of processes: finds them, claims them, and takes a step of each group's engine when it is due.
 //! `mega run` has one group; the daemon has one for each selection.
 
+mod group;
+mod own_share;
+
+pub(crate) mod closeup;
+pub(crate) mod contiguity;
+pub(crate) mod membership;
+pub(crate) mod refusals;
+pub(crate) mod snapshot;
+pub(crate) mod watch;
+pub(crate) mod watchdog;
+pub(crate) mod worker;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
 
-use mega_core::engine::{Engine, Interval, StepReport, Unmet};
-use mega_core::promotion::{self, MachineSetting, Policy};
-use mega_core::savings::Savings;
-use mega_core::{Action, Gain, Machine, Observation, Outcome, ProcessId, RegionRef};
-use mega_linux::process::claim::{Claim, ClaimError, Claims};
-use mega_linux::process::not_eligible::NotEligible;
+use mega_core::ProcessId;
+use mega_core::engine::Unmet;
+use mega_core::promotion::{self, MachineSetting};
+use mega_linux::process::claim::Claims;
 use mega_linux::settings::fault::{FaultControl, FaultMode};
 use mega_linux::settings::ledger::Guard;
 use mega_linux::settings::policies::PolicySettings;
 use mega_linux::settings::run_dir::RunDir;
 use mega_linux::settings::shared_memory::{self, SharedMemory};
-use mega_linux::{Error, Host, LinuxMachine, MachineOptions, process};
+use mega_linux::{Error, Host, process};
 
 use crate::config::{Config, Settings};
-use crate::contiguity::Contiguity;
-use crate::events::{Change, Followed, Who};
+use crate::events::Change;
 use crate::exit::Failure;
-use crate::membership::{Membership, Scope};
 use crate::recording::Tape;
-use crate::refusals::Refusals;
 use crate::report::Mode;
-use crate::snapshot::{self, Fault, GroupSnapshot, Snapshot};
-use crate::watch::Watch;
-use crate::watchdog;
+use contiguity::Contiguity;
+use group::Group;
+use membership::{Membership, Scope};
+use snapshot::{Fault, Snapshot};
+use watch::Watch;
 
 /// The time between two looks for processes, where an interval is `auto`.
 const WATCH: RangeInclusive<Duration> = Duration::from_millis(250)..=Duration::from_secs(5);
@@ -400,315 +409,4 @@ fn machine_settings(settings: &Settings) -> impl Iterator<Item = MachineSetting>
         .iter()
         .find(|info| info.name == settings.policy);
     policy.into_iter().flat_map(|info| info.settings).copied()
-}
-
-/// Processes with the same settings.
-struct Group {
-    name: String,
-    settings: Arc<Settings>,
-    engine: Engine,
-    machine: OwnShare,
-    /// Its processes, each claimed unless the manager only looks.
-    claims: BTreeMap<ProcessId, Option<Claim>>,
-    /// When its next step is due.
-    due: Duration,
-    /// Its latest step.
-    latest: Option<Arc<StepReport>>,
-    /// What huge pages saved its processes.
-    savings: Savings,
-    /// Whether the last processes stay in the report after they have ended. `mega run` reports on them.
-    keeps_ended: bool,
-    /// Processes that the latest step could not observe.
-    refusals: Refusals,
-    /// What was told of its processes.
-    followed: Followed,
-    /// The longest time that mega held a process's mmap lock in one go, since the start.
-    longest_hold: Duration,
-    /// Why the latest step failed, if it did.
-    last_error: Option<String>,
-    /// The contiguity that its step lacked, until compaction has answered.
-    unmet: Vec<Unmet>,
-}
-
-impl Group {
-    fn new(host: &Arc<Host>, name: String, settings: Settings, policy: Box<dyn Policy>) -> Self {
-        Group {
-            name,
-            engine: Engine::new(policy, settings.budgets, settings.interval),
-            machine: OwnShare::new(host, &settings),
-            settings: Arc::new(settings),
-            claims: BTreeMap::new(),
-            due: Duration::ZERO,
-            latest: None,
-            savings: Savings::default(),
-            keeps_ended: false,
-            refusals: Refusals::default(),
-            followed: Followed::default(),
-            longest_hold: Duration::ZERO,
-            last_error: None,
-            unmet: Vec::new(),
-        }
-    }
-
-    /// Takes other settings, and keeps what it knows as far as that stays true. `policy` is what the settings name.
-    fn change(&mut self, settings: Settings, policy: Box<dyn Policy>) {
-        if !settings.decides_as(&self.settings) {
-            self.engine.replace_policy(policy);
-        }
-        self.machine.inner.set_options(machine_options(&settings));
-        self.machine.inner.set_chosen(settings.coverage_of.clone());
-        self.machine.inner.forget_calibration();
-        self.engine.set_budgets(settings.budgets);
-        self.engine.set_interval(settings.interval);
-        self.due = Duration::ZERO;
-        self.settings = Arc::new(settings);
-    }
-
-    fn claim(&mut self, claims: Option<&Claims>, process: ProcessId) -> Result<(), ClaimError> {
-        if let std::collections::btree_map::Entry::Vacant(place) = self.claims.entry(process) {
-            place.insert(claims.map(|claims| claims.take(process)).transpose()?);
-            if self.follows_programs() {
-                self.due = Duration::ZERO;
-            }
-        }
-        Ok(())
-    }
-
-    /// Whether the time between its steps is as its programs ask for.
-    fn follows_programs(&self) -> bool {
-        self.settings.interval == Interval::Auto
-    }
-
-    /// The time until the next step where this one observed nothing.
-    fn idle_interval(&self) -> Duration {
-        match self.settings.interval {
-            Interval::Auto => Interval::EQUAL,
-            Interval::Fixed(interval) => interval,
-        }
-    }
-
-    fn who(&self, process: ProcessId) -> Who {
-        let name = snapshot::name(self.machine.inner.host(), process);
-        Who::new(&self.name, process, name)
-    }
-
-    /// Takes note of its processes, as they are now. Returns who has come and who has left.
-    fn follow(&mut self, processes: &BTreeSet<ProcessId>) -> Vec<Change> {
-        let host = self.machine.inner.host();
-        self.followed.update(&self.name, processes, |process| {
-            snapshot::name(host, process)
-        })
-    }
-
-    /// Takes a step. Returns what changed and was not told before.
-    fn step(&mut self) -> Vec<Change> {
-        self.due = self.machine.inner.now() + self.idle_interval();
-        let error = self.take_step().err().map(|error| error.to_string());
-        let unwritten = self.machine.write_tape();
-        let news = error.clone().filter(|_| error != self.last_error);
-        self.last_error = error;
-        self.longest_hold = self.longest_hold.max(self.machine.inner.longest_hold());
-        let refused = self.machine.inner.take_refused().into_iter();
-        let host = self.machine.inner.host();
-        let refused = self.refusals.renew(
-            refused.map(|(process, error)| (process, error.to_string())),
-            |process| snapshot::name(host, process),
-            |process| self.claims.contains_key(process),
-        );
-        let mut changes: Vec<Change> = refused
-            .into_iter()
-            .map(|(process, report)| {
-                let who = Who::new(&self.name, process, report.name);
-                Change::refused(who, &report.why)
-            })
-            .collect();
-        let errors = news.into_iter().chain(unwritten);
-        changes.extend(errors.map(|why| Change::error(Some(&self.name), &why)));
-        changes.extend(self.look_at_promise());
-        changes
-    }
-
-    /// Whose coverage is as promised again, or no longer, as of the latest step.
-    fn look_at_promise(&mut self) -> Vec<Change> {
-        let Some(latest) = &self.latest else {
-            return Vec::new();
-        };
-        let now = self.machine.inner.now();
-        self.followed.look(
-            &self.name,
-            self.settings.coverage,
-            &latest.processes,
-            &latest.memory,
-            now,
-        )
-    }
-
-    fn take_step(&mut self) -> Result<(), Error> {
-        if self.claims.is_empty() {
-            self.forget_processes();
-            return Ok(());
-        }
-        let report = self.engine.step(&mut self.machine)?;
-        self.due = self.machine.inner.now() + report.next_interval;
-        for departed in self.machine.inner.take_departed() {
-            self.claims.remove(&departed);
-        }
-        self.unmet.clone_from(&report.unmet);
-        let host = self.machine.inner.host();
-        self.savings.step(&report.processes, |process| {
-            snapshot::stat(host, process).map(|stat| stat.cpu_time())
-        });
-        if !(report.processes.is_empty() && self.keeps_ended) {
-            self.latest = Some(Arc::new(report));
-        }
-        Ok(())
-    }
-
-    /// Forgets the processes it saw: none is left.
-    fn forget_processes(&mut self) {
-        if let Some(latest) = self.latest.as_mut().filter(|_| !self.keeps_ended) {
-            Arc::make_mut(latest).processes.clear();
-        }
-    }
-
-    fn snapshot(&self) -> GroupSnapshot {
-        GroupSnapshot {
-            name: self.name.clone(),
-            settings: Arc::clone(&self.settings),
-            totals: self.engine.totals().clone(),
-            latest: self.latest.clone(),
-            saved: self.savings.iter().collect(),
-            saved_in_all: self.savings.total(),
-            refused: self.refusals.report(),
-            refused_count: self.refusals.count(),
-            not_eligible: self
-                .machine
-                .inner
-                .all_not_eligible()
-                .map(|(process, parts)| (process, bytes_by_reason(parts)))
-                .collect(),
-            left_alone: self.left_alone(),
-            longest_hold: self.longest_hold,
-            last_error: self.last_error.clone(),
-        }
-    }
-
-    /// What huge pages cannot map of the processes that somebody looks closely at.
-    fn left_alone(&self) -> BTreeMap<ProcessId, Vec<NotEligible>> {
-        let closeups = self.latest.iter().flat_map(|latest| &latest.closeups);
-        closeups
-            .map(|seen| {
-                let parts = self.machine.inner.not_eligible(seen.process);
-                (seen.process, parts.to_vec())
-            })
-            .collect()
-    }
-}
-
-/// How many bytes are not eligible, by reason.
-fn bytes_by_reason(left_alone: &[NotEligible]) -> BTreeMap<String, u64> {
-    let mut bytes = BTreeMap::new();
-    for part in left_alone {
-        *bytes.entry(part.reason.name().to_owned()).or_default() +=
-            part.range.end - part.range.start;
-    }
-    bytes
-}
-
-fn machine_options(settings: &Settings) -> MachineOptions {
-    MachineOptions {
-        lock_bound: settings.lock_bound,
-        ..MachineOptions::default()
-    }
-}
-
-/// A machine that charges a group for its own CPU time only, and not for what other groups use.
-struct OwnShare {
-    inner: LinuxMachine,
-    /// What it sees and does is written there.
-    tape: Option<Tape>,
-    /// CPU time of this process that other groups used.
-    elsewhere: Duration,
-}
-
-impl OwnShare {
-    fn new(host: &Arc<Host>, settings: &Settings) -> Self {
-        let mut inner = LinuxMachine::new(Arc::clone(host), machine_options(settings));
-        inner.set_chosen(settings.coverage_of.clone());
-        OwnShare {
-            inner,
-            tape: None,
-            elsewhere: Duration::ZERO,
-        }
-    }
-}
-
-impl OwnShare {
-    /// Writes the step that was just taken. Returns why it could not, and writes no more then.
-    fn write_tape(&mut self) -> Option<String> {
-        let error = self.tape.as_mut()?.write(&self.inner).err()?;
-        let tape = self.tape.take()?;
-        let path = tape.path().display();
-        Some(format!(
-            "cannot write the recording to {path}: {error}; going on without it, what it holds can be used"
-        ))
-    }
-}
-
-impl Machine for OwnShare {
-    type Error = Error;
-
-    fn now(&self) -> Duration {
-        self.inner.now()
-    }
-
-    fn cpu_time(&self) -> Duration {
-        self.inner.cpu_time().saturating_sub(self.elsewhere)
-    }
-
-    fn observe(&mut self) -> Result<Observation, Error> {
-        let before = self.inner.cpu_time();
-        let seen = self.inner.observe()?;
-        if let Some(tape) = &mut self.tape {
-            tape.saw(&seen, self.inner.cpu_time().saturating_sub(before));
-        }
-        Ok(seen)
-    }
-
-    fn count_zero_filled(&mut self, target: RegionRef) -> Option<u16> {
-        let counted = self.inner.count_zero_filled(target);
-        if let (Some(tape), Some(counted)) = (&mut self.tape, counted) {
-            tape.counted(target, counted);
-        }
-        counted
-    }
-
-    fn measures(&self) -> bool {
-        self.inner.measures()
-    }
-
-    fn gain(&mut self, process: ProcessId) -> Option<Gain> {
-        self.inner.gain(process)
-    }
-
-    fn promotion_seconds(&self) -> Option<f64> {
-        self.inner.promotion_seconds()
-    }
-
-    fn prepare(&mut self, promotions: usize) {
-        self.inner.prepare(promotions);
-    }
-
-    fn rest(&mut self, time: Duration) {
-        self.inner.rest(time);
-    }
-
-    fn act(&mut self, actions: &[Action]) -> Vec<Outcome> {
-        watchdog::beat();
-        let outcomes = self.inner.act(actions);
-        if let Some(tape) = &mut self.tape {
-            tape.did(actions, &outcomes);
-        }
-        outcomes
-    }
 }

@@ -18,8 +18,8 @@ use mega_linux::process::not_eligible::NotEligible;
 use mega_linux::settings::fault::{FaultMeans, FaultMode};
 use mega_linux::{Host, process};
 
-use crate::closeup;
 use crate::config::Settings;
+use crate::manager::closeup;
 use crate::report::{
     Actions, CompactionReport, FaultReport, GainReport, GroupStatus, ManagerStatus, Memory, Mode,
     Observed, OwnCost, ProcessDetail, ProcessReport, RefusedReport, TallyReport,
