@@ -38,12 +38,15 @@ const KEYS: [(&str, &str); 12] = [
     ("q, Ctrl-C", "quit"),
 ];
 
-const WORDS: [(&str, &str); 11] = [
+const WORDS: [(&str, &str); 10] = [
     (
         "huge",
         "of the memory that huge pages can map, what they do map",
     ),
-    ("res", "all that is resident"),
+    (
+        "res, gave",
+        "all that is resident; what demotions gave back to the machine",
+    ),
     ("wanted", "what the policy still wants huge pages for"),
     (
         "saved",
@@ -53,7 +56,6 @@ const WORDS: [(&str, &str); 11] = [
         "bloat",
         "zero-filled memory in huge pages, as far as it was counted",
     ),
-    ("gave", "what demotions gave back to the machine"),
     (
         "FMFI",
         "the part of free memory in blocks below 2 MiB: 0 is best",
