@@ -9,7 +9,11 @@ use std::fs::File;
 use std::path::Path;
 use std::process::Command;
 
-use live::{area, finish, json, mega, number, run, skip, start, text, workload};
+use live::{
+    HUGE_PAGE, WHOLE_CORE, area, finish, json, mega, mega_run, number, run, skip, start, text,
+    until_promoted, workload,
+};
+use mega_core::{ActionKind, Outcome};
 use mega_lab::workload::report::AreaReport;
 use mega_record::{Ending, Header, Look, Reader, Usable};
 use rustix::process::{Pid, Signal, kill_process};
@@ -164,6 +168,56 @@ fn what_a_killed_recorder_wrote_is_usable_and_a_second_one_is_refused() {
         "{status}: {usable}"
     );
     finish(target);
+}
+
+#[test]
+fn a_manager_records_each_step_and_what_came_of_its_actions() {
+    if !live::can_run("a_manager_records_each_step_and_what_came_of_its_actions") {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let (file, report) = (folder.path().join("a.rec"), folder.path().join("a.json"));
+    let record = format!("--record={}", file.display());
+    let option = format!("--report={}", report.display());
+    let options = [
+        "--policy=ingens",
+        "--interval=300ms",
+        WHOLE_CORE,
+        &record,
+        &option,
+    ];
+    let program = ["random", "--size=32MiB", "--until-eof"];
+    let (target, ready) = start(&mut mega_run(&options, &program));
+    let area = area(&ready, "random").clone();
+    until_promoted(target.child.id(), area.bytes / HUGE_PAGE);
+    finish(target);
+    let (header, looks, usable) = read(&file);
+    assert_eq!(usable.ending, Ending::Whole);
+    assert_eq!(header.policy.as_deref(), Some("ingens"));
+    let report = std::fs::read(&report).expect("a report");
+    let report: serde_json::Value = serde_json::from_slice(&report).expect("JSON");
+    let actions = &report["groups"][0]["actions"];
+    assert_eq!(usable.looks, number(actions, "steps"));
+    let acted = || looks.iter().flat_map(|look| &look.actions);
+    let done = |kind| {
+        let done = acted().filter(|acted| {
+            acted.action.kind == kind && matches!(acted.outcome, Outcome::Done { .. })
+        });
+        done.count() as u64
+    };
+    assert_eq!(done(ActionKind::Promote), number(actions, "promoted"));
+    assert_eq!(done(ActionKind::Demote), number(actions, "demoted"));
+    let promoted = acted().filter(|acted| acted.action.target.process.pid == ready.pid);
+    let starts: Vec<u64> = promoted
+        .map(|acted| acted.action.target.region.start())
+        .collect();
+    let area_starts = (area.start..area.start + area.bytes).step_by(2 << 20);
+    let found = area_starts.filter(|start| starts.contains(start)).count() as u64;
+    assert!(found >= area.bytes / HUGE_PAGE / 10 * 9, "{starts:x?}");
+    for pair in looks.windows(2) {
+        let of_next = |acted: &&mega_record::Acted| acted.at <= pair[1].at;
+        assert!(pair[0].actions.iter().all(|acted| of_next(&acted)));
+    }
 }
 
 /// On a busy machine a manager may not come to all that it was predicted to do: then it is tried again.
