@@ -76,7 +76,7 @@ pub struct Coverage {
     pub huge: u64,
     /// The rest, by what is in the way.
     pub rest: BTreeMap<Obstacle, Part>,
-    /// Of the regions that could be promoted, how many have so many base pages mapped.
+    /// Of the regions that could be promoted, how many have each number of base pages mapped.
     promotable: BTreeMap<u16, u64>,
 }
 

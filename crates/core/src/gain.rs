@@ -9,7 +9,7 @@ use crate::worth::{Estimate, Worth};
 pub struct Gain {
     /// The share of its CPU time that huge pages would save, 0 to 1.
     pub saved_share: Estimate,
-    /// CPUs that the process uses. While it stands still it loses so many seconds a second.
+    /// CPUs that the process uses: the CPU seconds that it loses in each second that it stands still.
     pub cpus: f64,
     /// CPU seconds that it takes to make all of its memory huge.
     pub cost_cpu_seconds: f64,

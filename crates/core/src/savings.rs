@@ -72,7 +72,7 @@ impl Savings {
         self.by_process.get(&process).map(|account| account.saved)
     }
 
-    /// Every process of which something is known, with what was saved it.
+    /// Every process that was measured, with the CPU time that it saved.
     pub fn iter(&self) -> impl Iterator<Item = (ProcessId, Estimate)> {
         let accounts = self.by_process.iter();
         accounts.map(|(&process, account)| (process, account.saved))

@@ -467,7 +467,7 @@ impl Machine for LinuxMachine {
         self.wanted.retain(|process| !departed.contains(process));
         self.departed.extend(departed);
         self.last_observation = Some(now);
-        // Of a step of which nobody took them, nobody wants to know any more.
+        // Nobody took those of an earlier step: they are no longer wanted.
         self.refused = failures;
         Ok(observation)
     }

@@ -34,7 +34,7 @@ const AT_FIRST: Duration = Duration::from_millis(50);
 const AT_LAST: Duration = Duration::from_secs(5);
 /// How long a program may take until it fills its memory, and is still awaited every [`SOON`].
 const YOUNG: Duration = Duration::from_secs(5);
-/// A look is followed by a pause of at least so many times its own; while memory is made ready, [`WHILE_READYING`].
+/// A look is followed by a pause of at least this many times its own length; while memory is made ready, [`WHILE_READYING`].
 const SHARE: u32 = 50;
 const WHILE_READYING: u32 = 10;
 /// Processes that are looked at at a time.

@@ -70,7 +70,7 @@ pub(crate) fn standstill(text: &str) -> Result<f64, String> {
     })
 }
 
-/// Parses a share from so many per cent to 100 %.
+/// Parses a share from `least_percent` to 100 %.
 fn share(text: &str, least_percent: f64) -> Option<f64> {
     let percent: f64 = text.strip_suffix('%')?.trim().parse().ok()?;
     (least_percent..=100.0)

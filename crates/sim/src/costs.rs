@@ -102,7 +102,7 @@ impl Costs {
         self.collapse + 512 * self.copy_page
     }
 
-    /// How long so many cycles take, in whole nanoseconds.
+    /// How long `cycles` take, in whole nanoseconds.
     #[must_use]
     pub fn time(&self, cycles: u64) -> Duration {
         let nanoseconds = u128::from(cycles) * NANOSECONDS / u128::from(self.hertz.max(1));

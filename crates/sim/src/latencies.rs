@@ -9,7 +9,7 @@ pub struct Latencies {
 }
 
 impl Latencies {
-    /// One more that took so many cycles.
+    /// One more that took `cycles`.
     pub fn record(&mut self, cycles: u64) {
         *self.counts.entry(cycles).or_default() += 1;
     }

@@ -71,7 +71,7 @@ impl Memory<'_> {
         Ok(touched.page_size)
     }
 
-    /// Works for so many cycles without touching memory that is counted.
+    /// Works for `cycles` without touching memory that is counted.
     pub fn compute(&mut self, cycles: u64) {
         self.spent += cycles;
     }

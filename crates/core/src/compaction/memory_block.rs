@@ -21,7 +21,7 @@ pub struct MemoryBlock {
     pub pages: u64,
     /// Its NUMA node.
     pub node: u32,
-    /// Base pages in use, all of which can be moved.
+    /// Base pages in use; all can be moved.
     pub movable: u64,
 }
 

@@ -83,7 +83,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// A zone of blocks of which so many pages are movable, and whether one is unmovable besides.
+    /// A zone of blocks: how many pages of each are movable, and whether one more is unmovable.
     fn zone(blocks: &[(u16, bool)]) -> PhysicalObservation {
         let blocks: Vec<BlockObservation> = (0_u64..)
             .zip(blocks)

@@ -19,7 +19,7 @@ pub struct MeasuredGain {
     pub ago: Duration,
 }
 
-/// The gains of all processes of which one was measured.
+/// The gains of all processes that were measured.
 #[derive(Debug, Default)]
 pub(super) struct Gains {
     /// Each with when it was measured.

@@ -68,7 +68,7 @@ impl Pace {
         self.idle
     }
 
-    /// How many promotions make a burst, where each takes so many seconds.
+    /// How many promotions make a burst, where each takes `each` seconds.
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
     pub(super) fn burst(&self, each: f64) -> usize {
         if self.standstill >= 1.0 {

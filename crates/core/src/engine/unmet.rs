@@ -127,7 +127,7 @@ impl Demand {
         }
     }
 
-    /// A process wants so many blocks more to be free.
+    /// A process wants `blocks` more blocks to be free.
     pub(super) fn wants_blocks(&mut self, process: ProcessId, blocks: u64) {
         if let Some((unmet, true)) = self.of(process) {
             unmet.blocks = unmet.blocks.saturating_add(blocks);

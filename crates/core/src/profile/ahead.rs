@@ -72,7 +72,7 @@ struct Refusal {
 }
 
 impl Ahead {
-    /// Nothing was seen yet of a mapping of a class of which the program touched `last_time` bytes last time.
+    /// A mapping of a class: the program touched `last_time` bytes of it last time, and nothing yet.
     #[must_use]
     pub fn new(last_time: u64) -> Self {
         let most = last_time / HUGE_PAGE_SIZE / USED_PER_READY;
@@ -217,7 +217,7 @@ mod tests {
     }
 
     impl Memory {
-        /// Of which the program touched `last_time` regions last time.
+        /// The program touched `last_time` regions of it last time.
         fn new(last_time: u64) -> Self {
             Memory {
                 ahead: Ahead::new(last_time * HUGE_PAGE_SIZE),

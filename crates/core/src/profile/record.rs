@@ -170,7 +170,7 @@ impl Profile {
         Verdict::Huge
     }
 
-    /// Learns from a run. Returns the classes of which the profile was wrong.
+    /// Learns from a run. Returns the classes that the profile was wrong about.
     pub fn learn(&mut self, run: &RunSummary) -> Vec<MappingClass> {
         self.runs = self.runs.saturating_add(1);
         let resident = if run.started_huge {

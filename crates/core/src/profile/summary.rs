@@ -17,10 +17,10 @@ pub struct MappingSummary {
     pub huge_regions: u64,
     /// From the first touched region to nine in ten of them, in seconds.
     pub filled_seconds: f64,
-    /// The share of zero-filled base pages in huge regions of which the program is known to have touched every page.
+    /// The share of zero-filled base pages in huge regions whose every page the program is known to have touched.
     /// `None` where none was looked into.
     pub zeros_when_full: Option<f64>,
-    /// The same of huge regions of which it is not known what the program touched.
+    /// The same for huge regions whose touched pages are unknown.
     pub zeros_when_unknown: Option<f64>,
 }
 

@@ -62,7 +62,7 @@ impl Held {
         }
     }
 
-    /// What it is at worst with so many regions demoted: all of their memory stays.
+    /// What it is at worst once these regions are demoted: all of their memory stays.
     fn demoted(self, regions: u64) -> Self {
         Held {
             huge: self.huge.saturating_sub(regions * HUGE_PAGE_SIZE),

@@ -125,7 +125,7 @@ pub fn predict(touches: &Touches, calibration: &Calibration) -> Worth {
     worth
 }
 
-/// The share of each second that is saved at so many touches in it. The errors of the rate and of the nanoseconds have
+/// The share of each second that is saved, by the touches in it. The errors of the rate and of the nanoseconds have
 /// nothing to do with each other. Where the rate is not known at all, the interval says so.
 fn saved_share(rate: Estimate, saved_ns: impl Fn(f64) -> Estimate) -> Estimate {
     let share = |per_second: f64, ns: f64| {

@@ -30,7 +30,7 @@ const FIRST_WAIT: f64 = 1e-3;
 const SHORTEST_WAIT: f64 = 0.05e-3;
 /// The longest wait, in seconds.
 const LONGEST_WAIT: f64 = 20e-3;
-/// All waits of so many rounds fit the time that there is, one after the other: the lessons, and as many as make a mean.
+/// The waits of this many rounds fit the time that there is, one after the other: the lessons, and as many as make a mean.
 const ROUNDS_IN_TIME: f64 = 10.0;
 /// Touches in a wait, in the mean, of each entry that is touched at all, where those are few.
 const TOUCHES_OF_FEW: f64 = 0.15;
@@ -49,7 +49,7 @@ const SATURATED: f64 = 0.1;
 const FASTEST: f64 = 1e9;
 /// Units in one batch at most.
 const LARGEST_BATCH: usize = 16;
-/// Of all units, one in so many may be in one batch, or one alone. A page that was cleared costs its program some 150 ns at
+/// A batch holds at most one unit in this many, and at least one unit. A page that was cleared costs its program some 150 ns at
 /// the next touch: the entry lies in the meter's cache, and the processor sets its bit. A program that makes a touch in 20 ns
 /// would do visibly less while many of its pages are cleared.
 const UNITS_FOR_ONE_IN_BATCH: usize = 512;
@@ -137,7 +137,7 @@ struct Stratum {
 }
 
 impl Sampling {
-    /// The sampling of units with so many entries each, in address order, for that effort. `seed` decides what chance would.
+    /// The sampling of units with these `entries`, in address order, for that effort. `seed` decides what chance would.
     #[must_use]
     pub fn new(entries: &[u16], effort: &Effort, seed: u64) -> Self {
         let count = STRATA.min(entries.len());

@@ -111,7 +111,7 @@ pub struct RegionTouches {
     pub weight: f64,
 }
 
-/// What a rate that was sampled is to be multiplied with, to be one in a second of CPU time. `knows_cpu_time`: the samples count
+/// The factor that turns a sampled rate into touches in a second of CPU time. `knows_cpu_time`: the samples count
 /// the process's CPU time, and not the time that passed.
 #[must_use]
 pub fn per_cpu_second(cpu_share: f64, knows_cpu_time: bool) -> f64 {

@@ -47,7 +47,7 @@ pub(crate) struct Experiment {
 pub(crate) enum Rounds {
     /// Whole runs, one mode after the other.
     WholeRuns(fn(&Run<'_>) -> Result<Sample, Error>),
-    /// One program for each mode, all of which exist at once and work in turn.
+    /// One program for each mode. All exist at once and work in turn.
     InTurns(InTurns),
 }
 

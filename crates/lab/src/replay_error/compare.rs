@@ -18,7 +18,7 @@ pub(super) struct Findings {
     pub(super) seconds: f64,
     pub(super) interval_seconds: f64,
     pub(super) comparisons: Vec<Comparison>,
-    /// Programs of which two policies come in another order than predicted, where they are further apart than [`NEAR`].
+    /// Programs whose policies come in another order than predicted, though further apart than [`NEAR`].
     pub(super) other_order: Vec<String>,
 }
 

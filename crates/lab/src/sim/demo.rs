@@ -26,7 +26,7 @@ const LOOK: Duration = Duration::from_millis(100);
 const SETTLED: u64 = 99;
 /// How long the speed is measured in the demo.
 pub(crate) const MEASURED: Duration = Duration::from_secs(2);
-/// Of so many pages of the sparse area one is touched.
+/// One page in this many of the sparse area is touched.
 const SPARSE: u64 = 8;
 /// Bytes of what is updated.
 const WORD: u64 = 8;

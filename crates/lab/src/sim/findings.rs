@@ -93,7 +93,7 @@ impl Row {
         }
     }
 
-    /// A case of which the paper says nothing.
+    /// A case that the paper does not have.
     pub(super) fn ours(name: impl Into<String>, ours: Vec<Option<f64>>) -> Self {
         Row {
             name: name.into(),
@@ -102,7 +102,7 @@ impl Row {
         }
     }
 
-    /// A case of which the paper says something.
+    /// A case that the paper has.
     pub(super) fn beside(
         name: impl Into<String>,
         ours: Vec<Option<f64>>,

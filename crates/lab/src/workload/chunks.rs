@@ -12,7 +12,7 @@ use crate::error::Error;
 use crate::mapping::{Area, HUGE_PAGE};
 use crate::random::{Random, below, mix};
 
-/// Of so many pieces one is used.
+/// One piece in this many is used.
 const USED: usize = 6;
 /// The largest piece.
 const PIECE: usize = 32 << 20;

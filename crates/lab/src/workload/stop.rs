@@ -39,7 +39,7 @@ impl Stop {
         }
     }
 
-    /// Ends once so many operations are done.
+    /// Ends once `operations` are done.
     pub(super) fn after(operations: u64) -> Self {
         Stop {
             time: None,

@@ -40,7 +40,7 @@ impl SharedPages {
         }
     }
 
-    /// Whether so many pages of the region are shared that it is to be left alone. `seen` is what was last seen of it.
+    /// Whether too many pages of the region are shared for it to be promoted. `seen` is what was last seen of it.
     pub(crate) fn too_many_in(&self, kernel: &dyn Kernel, seen: &RegionObservation) -> bool {
         let mut sample = [Entry::default(); SAMPLE];
         let mut all = [Entry::default(); ENTRIES];

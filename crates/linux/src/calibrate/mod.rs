@@ -156,7 +156,7 @@ fn budget(kernel: &dyn Kernel, available: u64) -> u64 {
     })
 }
 
-/// The working sets of which two fit into free memory.
+/// The working sets that fit into free memory twice.
 fn fitting(kernel: &dyn Kernel, working_sets: &[u64]) -> Result<Vec<u64>, Error> {
     let available = memory::observe(kernel)?.available;
     let budget = budget(kernel, available);

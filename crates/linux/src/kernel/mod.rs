@@ -257,7 +257,7 @@ pub trait Kernel: Send + Sync {
     /// Waits, and a few microseconds at most longer where the CPU is free.
     fn sleep(&self, time: Duration);
 
-    /// Takes so many huge pages of this process's own, touches each, and gives them back; returns how long touching them took.
+    /// Maps `count` huge pages into this process, touches each, and gives them back; returns how long touching them took.
     /// Where no block is free some are base pages. Nothing but their backing by a hypervisor is another afterwards.
     ///
     /// # Errors

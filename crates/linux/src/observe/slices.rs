@@ -281,7 +281,7 @@ mod tests {
         }
     }
 
-    /// A process of some spans, two regions of each of which are mapped.
+    /// A process of some spans, each with two mapped regions.
     struct Program {
         slices: Slices,
         /// Bits of each region since it was cleared, by the region's number.
@@ -347,7 +347,7 @@ mod tests {
             program.interval(5, 8);
         }
         assert_eq!(program.interval(5, 8).len(), 128);
-        // Nine observations, in each of which a slice was scanned for the first time and one for the second.
+        // Nine observations. Each scanned one slice for the first time and one for the second.
         assert!(program.scanned <= 9 * 2 * 16, "{}", program.scanned);
     }
 

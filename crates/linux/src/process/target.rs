@@ -94,7 +94,7 @@ impl DerefMut for Held {
 }
 
 impl Target {
-    /// A process of which nothing is known yet.
+    /// A process that was never looked at.
     pub(crate) fn new(process: ProcessId) -> Self {
         Target {
             process,
@@ -152,7 +152,7 @@ impl Target {
         self.rest.observations %= LOOK_ANYWAY;
         let stat = same_process(host, self.process)?;
         if stat.layout != self.layout {
-            // It started another program: new memory, of which nothing is known.
+            // It started another program, with new memory that was never looked at.
             self.layout.clone_from(&stat.layout);
             self.cleared = false;
             self.turns.forget();

@@ -27,7 +27,7 @@ pub(crate) struct Membership {
 }
 
 impl Membership {
-    /// Of which nothing is known yet.
+    /// Never looked for.
     pub(crate) fn new(scope: Scope) -> Self {
         Membership {
             scope,

@@ -6,7 +6,7 @@ use mega_core::ProcessId;
 
 use crate::report::RefusedReport;
 
-/// A status shows at most so many refused processes. A group may have thousands.
+/// A status shows at most this many refused processes. A group may have thousands.
 const SHOWN: usize = 100;
 
 /// The processes of a group that were refused.

@@ -58,7 +58,7 @@ pub(crate) struct GroupSnapshot {
     pub(crate) totals: Totals,
     /// The latest step; `None` before the first one.
     pub(crate) latest: Option<Arc<StepReport>>,
-    /// CPU seconds that huge pages saved the processes of which what they gain was measured.
+    /// CPU seconds that huge pages saved the processes whose gain was measured.
     pub(crate) saved: BTreeMap<ProcessId, Estimate>,
     /// The same in all, since the start.
     pub(crate) saved_in_all: Estimate,

@@ -53,7 +53,7 @@ pub(super) enum Order {
     Pause(bool),
     /// Go to this time in the recording.
     Jump(Duration),
-    /// Play so many seconds of the recording in one.
+    /// Play this many seconds of the recording in one.
     Speed(u32),
 }
 

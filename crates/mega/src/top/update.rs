@@ -65,7 +65,7 @@ pub(crate) enum Effect {
     Pause(bool),
     /// Go to this time in the recording.
     Jump(Duration),
-    /// Play so many seconds of the recording in one.
+    /// Play this many seconds of the recording in one.
     Speed(u32),
 }
 

@@ -127,7 +127,7 @@ fn point<L: Iterator<Item = Look>>(
 struct Points {
     kept: Vec<Point>,
     last: Option<Point>,
-    /// Of so many points one is kept, as a power of two.
+    /// One point in this many is kept; a power of two.
     step: u32,
     count: u64,
 }

@@ -172,14 +172,14 @@ impl<L: Iterator<Item = Look>> ReplayedMachine<L> {
         self.terms.memory(&self.memory, taken)
     }
 
-    /// Lets the manager work for so many cycles of the table of costs.
+    /// Lets the manager work for `cycles` of the table of costs.
     fn spend(&mut self, cycles: u64) {
         let time = self.terms.costs.time(cycles);
         self.now += time;
         self.cpu += time;
     }
 
-    /// Performs an action, where so many bytes are contiguous.
+    /// Performs an action; `contiguity` bytes are contiguous.
     fn perform(&mut self, action: &Action, contiguity: u64) -> Outcome {
         let costs = self.terms.costs;
         let region = action.target.region;

@@ -211,7 +211,7 @@ impl Changed {
                 // It is looked at in the meantime, and its bit is cleared, only where the policy looks.
                 Some(Changed::Promoted { is_new })
             }
-            // The kernel splits a huge page of which a part is freed; what the program did not free stays.
+            // The kernel splits a huge page when a part of it is freed; the rest stays.
             Changed::Promoted { .. } => fuller(PAGES_PER_REGION - old.mapped, new),
             Changed::Fuller { pages } => fuller(pages, new),
             Changed::Blind => Some(self),

@@ -76,7 +76,7 @@ impl AddressSpace {
         self.areas.get(next).filter(|area| area.contains(address))
     }
 
-    /// Maps so many bytes below what was mapped last, at a multiple of 2 MiB where they are as many
+    /// Maps `bytes` below what was mapped last, at a multiple of 2 MiB where they are as many
     /// (`thp_get_unmapped_area`); returns the first address.
     pub(crate) fn map(&mut self, bytes: u64, advice: Advice) -> u64 {
         let bytes = bytes.next_multiple_of(BASE_PAGE_SIZE);

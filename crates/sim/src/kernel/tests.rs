@@ -26,7 +26,7 @@ fn settings(thp: Thp, defrag: Defrag) -> Settings {
     }
 }
 
-/// A process with a mapping of so many MiB, of which it has touched nothing.
+/// A process with an untouched mapping of `mib` MiB.
 fn process(kernel: &mut Kernel, mib: u64) -> (Pid, u64) {
     let pid = kernel.spawn(0);
     let start = kernel.map(pid, mib * MIB, Advice::None);
@@ -350,7 +350,7 @@ fn a_span_becomes_giant_by_an_exchange_of_what_lies_behind_it() {
     assert_eq!(kernel.check(0), Ok(()));
 }
 
-/// Memory with blocks of which every other page is in use.
+/// Memory with blocks whose every other page is in use.
 fn checkered(mib: u64) -> Kernel {
     let mut kernel = kernel(mib, settings(Thp::Never, Defrag::Never));
     let (pid, start) = process(&mut kernel, mib);

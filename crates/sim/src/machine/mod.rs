@@ -66,7 +66,7 @@ pub struct SimulatedMachine {
 }
 
 impl SimulatedMachine {
-    /// A machine with so many CPUs and no program.
+    /// A machine with `cpus` CPUs and no program.
     #[must_use]
     pub fn new(kernel: Kernel, cpus: u32) -> Self {
         SimulatedMachine {
@@ -178,7 +178,7 @@ impl SimulatedMachine {
         self.kernel.costs().cycles(time)
     }
 
-    /// Lets the manager work for so many cycles.
+    /// Lets the manager work for `cycles`.
     fn spend(&mut self, cycles: u64) {
         self.now += cycles;
         self.manager += cycles;

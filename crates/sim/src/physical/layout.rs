@@ -36,7 +36,7 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// Nodes with so many bytes of memory each.
+    /// Nodes with these bytes of memory each.
     ///
     /// # Errors
     ///

@@ -62,7 +62,7 @@ pub struct PhysicalMemory {
 }
 
 impl PhysicalMemory {
-    /// Memory all of which is free, as after boot: all blocks are movable, and low addresses are handed out first
+    /// Free memory, as after boot: all blocks are movable, and low addresses are handed out first
     /// (`__free_pages_core` adds to the tails).
     #[must_use]
     pub fn new(layout: &Layout) -> Self {

@@ -1,4 +1,4 @@
-//! A cache of ways and sets, of which each set forgets what was used longest ago.
+//! A cache of ways and sets. Each set forgets what was used longest ago.
 
 /// Where a tag of its kind is kept. A tag is any number that names an entry.
 #[derive(Clone, Debug)]

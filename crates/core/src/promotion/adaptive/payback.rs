@@ -17,7 +17,7 @@ const MEASURE_AGAIN: f64 = 2.0;
 #[derive(Debug, Default)]
 pub(super) struct Paybacks {
     lives: BTreeMap<ProcessId, Life>,
-    /// Those of which something should be measured, as of the last decision.
+    /// Those that should be measured, as of the last decision.
     unmeasured: Vec<ProcessId>,
 }
 
@@ -56,7 +56,7 @@ impl Paybacks {
         self.unmeasured.clear();
     }
 
-    /// Whether so many promotions of a process will be paid back. Notes what should be measured to know.
+    /// Whether `promotions` of a process will be paid back. Notes what should be measured to know.
     pub(super) fn pays(
         &mut self,
         process: ProcessId,

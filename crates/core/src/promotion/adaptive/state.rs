@@ -235,7 +235,7 @@ impl State {
     }
 }
 
-/// Intervals more to wait after so many changes.
+/// Further intervals to wait after `changes`.
 fn patience(changes: u8) -> u16 {
     if changes == 0 {
         0

@@ -47,7 +47,7 @@ impl<'a> Supply<'a> {
         }
     }
 
-    /// What a process with so many candidates draws on. Where its node is not known that is all of memory.
+    /// What a process with these candidates draws on. Where its node is not known that is all of memory.
     pub(super) fn open(&mut self, process: &ProcessObservation, candidates: usize) -> Source {
         let node = self.node_of(process);
         self.nodes[node].needed += blocks(candidates);

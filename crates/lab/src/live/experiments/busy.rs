@@ -110,7 +110,7 @@ fn run(run: &Run<'_>) -> Result<Sample, Error> {
 
 const VISITS: &str = include_str!("../../programs/Visits.java");
 
-/// Starts a command so many times at once and waits for all; fails with the last that fails. They end when it is told to.
+/// Starts a command several times at once and waits for all; fails with the last that fails. They end when it is told to.
 const AT_ONCE: &str = r#"copies=$1; shift; pids=
 trap 'kill $pids 2>/dev/null; exit 143' TERM INT HUP
 while [ "$copies" -gt 0 ]; do "$@" & pids="$pids $!"; copies=$((copies - 1)); done
@@ -124,7 +124,7 @@ fn on_every_cpu(run: &Run<'_>, program: impl AsRef<OsStr>) -> Result<Command, Er
     Ok(command)
 }
 
-/// One of the lab's own programs on every CPU. All together they have the run's memory and do so many operations.
+/// One of the lab's own programs on every CPU. Together they have the run's memory and do the given number of operations.
 fn workloads(run: &Run<'_>, name: &str, operations: u64) -> Result<Command, Error> {
     let copies = cpus::count() as u64;
     let mut command = on_every_cpu(run, programs::own()?)?;

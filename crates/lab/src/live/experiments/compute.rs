@@ -29,9 +29,9 @@ const COMPRESSED: Metric = Metric::new(
     Unit::PerSecond,
     Better::Higher,
 );
-/// Of the size, one part in so many is compressed.
+/// One part in this many of the size is compressed.
 const COMPRESSED_PART: u64 = 8;
-/// Of what is compressed, one part in so many before the time is taken, while the program starts.
+/// One part in this many of what is compressed comes before the time is taken, while the program starts.
 const BEFORE: u64 = 8;
 /// Bytes written at once.
 const PIECE: usize = 64 << 10;

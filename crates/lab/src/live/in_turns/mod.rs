@@ -87,7 +87,7 @@ impl<'a> Round<'a> {
         samples
     }
 
-    /// All programs, in the order of the modes, each of which rests.
+    /// All programs, in the order of the modes; all rest.
     fn started(&self, turns: &InTurns) -> Result<Vec<Player<'a>>, Error> {
         let mut players: Vec<(usize, Player<'a>)> = Vec::new();
         for number in order::of_starts(self.runs.len(), self.round) {

@@ -35,7 +35,7 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// The version of the protocol in the server's greeting.
 const PROTOCOL_VERSION: u8 = 10;
 
-/// A MariaDB server, of which only this machine's root may ask anything, by its socket.
+/// A MariaDB server that answers only this machine's root, by its socket.
 pub(crate) struct MariaDb {
     pub(crate) server: Server,
     /// Where it listens.

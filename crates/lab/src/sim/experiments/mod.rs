@@ -50,7 +50,7 @@ const TRIDENT_NODE: u64 = 192 << 30;
 /// What its kernel uses: as large a part as on MEGA's machine.
 const TRIDENT_KERNEL: u64 = TRIDENT_NODE / 32;
 
-/// Memory of MEGA's machine that is in use where so many blocks are free before an experiment begins.
+/// Memory of MEGA's machine that is in use where `free_blocks` are free before an experiment begins.
 const fn in_use(free_blocks: u64) -> u64 {
     MEGA_BYTES - free_blocks * mega_core::HUGE_PAGE_SIZE
 }

@@ -5,7 +5,7 @@ use mega_sim::{Memory, Program, Work};
 
 use super::Using;
 
-/// The program; it exits after so many rounds.
+/// The program; it exits after its rounds.
 pub(in super::super) struct Churn {
     bytes: u64,
     rounds: u32,

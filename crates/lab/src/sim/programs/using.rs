@@ -10,7 +10,7 @@ use super::{Filling, Sweep};
 #[derive(Clone, Debug)]
 pub(super) struct Using {
     filling: Filling,
-    /// Every so many-th piece is swept over.
+    /// One piece in this many is swept over.
     every: usize,
     /// Bytes from one touch of a sweep to the next.
     step: u64,
@@ -29,12 +29,12 @@ impl Using {
         }
     }
 
-    /// Every so many-th piece alone.
+    /// One piece in this many alone.
     pub(super) fn every(self, every: usize) -> Self {
         Using { every, ..self }
     }
 
-    /// One touch in so many bytes.
+    /// One touch in this many bytes.
     pub(super) fn in_steps_of(self, step: u64) -> Self {
         Using { step, ..self }
     }

@@ -36,7 +36,7 @@ pub(super) struct Report {
     title: &'static str,
     source: &'static str,
     about: &'static str,
-    /// The machine has one part in so many of the paper's memory.
+    /// The machine has one part in this many of the paper's memory.
     scale: u64,
     seed: u64,
     #[serde(flatten)]

@@ -10,7 +10,7 @@ use mega_linux::touches::Effort;
 use mega_linux::{Error, Host, LinuxMachine};
 use mega_record::TouchRate;
 
-/// A process is measured when it is so many times as old as at its last measurement: the same that `adaptive` asks for, so
+/// A process is measured again when it is this many times as old as at its last measurement: the same that `adaptive` asks for, so
 /// that what it cost falls with time.
 const MEASURE_AGAIN: u32 = 2;
 /// As much as the manager takes before it decides on promotions.

@@ -41,7 +41,7 @@ impl Span {
         }
     }
 
-    /// A recording of so many milliseconds.
+    /// A recording of `length` milliseconds.
     pub(super) fn recorded(length: u64) -> Self {
         Span {
             from: 0,

@@ -191,7 +191,7 @@ impl<'a> Summary<'a> {
         text + &self.gain()
     }
 
-    /// What huge pages would gain the processes of which that is known; empty where it is of none.
+    /// What huge pages would gain the measured processes; empty where none was measured.
     fn gain(&self) -> String {
         let processes = self.groups().flat_map(|group| &group.processes);
         let gains: Vec<_> = processes.filter_map(|process| process.gain).collect();
