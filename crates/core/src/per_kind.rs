@@ -1,8 +1,9 @@
 //! One value for each kind of action.
 
+use std::collections::BTreeMap;
 use std::ops::{AddAssign, Index, IndexMut};
 
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::action::ActionKind;
 
@@ -47,6 +48,16 @@ impl AddAssign<&PerKind<u64>> for PerKind<u64> {
 impl<T: Serialize> Serialize for PerKind<T> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_map(self.iter().map(|(kind, value)| (kind.name(), value)))
+    }
+}
+
+/// Kinds that are missing have the default value; names that no kind has are passed over.
+impl<'de, T: Deserialize<'de> + Default> Deserialize<'de> for PerKind<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let mut named = BTreeMap::<String, T>::deserialize(deserializer)?;
+        Ok(PerKind(
+            ActionKind::ALL.map(|kind| named.remove(kind.name()).unwrap_or_default()),
+        ))
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use mega_core::coverage::Obstacle;
-use mega_core::{HUGE_PAGE_SIZE, Machine, ProcessId, bytes};
+use mega_core::{ActionKind, HUGE_PAGE_SIZE, Machine, ProcessId, bytes};
 use mega_linux::kernel::LiveKernel;
 use mega_linux::process::Chosen;
 use mega_linux::process::not_eligible::{NotEligible, Reason};
@@ -204,7 +204,7 @@ fn managed(managers: &[ManagerStatus], pid: u32) -> Option<Managed> {
         policy: group.policy.clone(),
         promised: group.coverage,
         coverage_of: group.coverage_of.clone(),
-        failures: group.actions.failures.promote.clone(),
+        failures: group.actions.failures.0[ActionKind::Promote].clone(),
     })
 }
 

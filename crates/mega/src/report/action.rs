@@ -21,15 +21,6 @@ pub(crate) struct Words {
     pub(crate) would_be: &'static str,
 }
 
-/// Every kind, in the order of the reports.
-pub(crate) const KINDS: [ActionKind; 5] = [
-    ActionKind::Promote,
-    ActionKind::Demote,
-    ActionKind::PromoteGiant,
-    ActionKind::DemoteGiant,
-    ActionKind::FreeZero,
-];
-
 /// The words for a kind of action.
 pub(crate) const fn words(kind: ActionKind) -> Words {
     match kind {

@@ -17,10 +17,8 @@ use std::collections::BTreeMap;
 
 use mega_core::engine::{ProcessSummary, Totals};
 use mega_core::worth::Estimate;
-use mega_core::{ActionKind, MemoryObservation};
+use mega_core::{ActionKind, MemoryObservation, PerKind};
 use serde::{Deserialize, Serialize};
-
-use action::KINDS;
 
 pub(crate) use action::{ActionReport, Words, words};
 pub(crate) use coverage::{CoverageReport, Managed, ProcessCoverage, free_blocks};
@@ -202,43 +200,23 @@ impl Actions {
 
 /// Failed actions by cause: `no_memory`, `busy`, `gone`, `not_eligible`, `not_huge`, `not_permitted`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Failures {
-    pub(crate) promote: BTreeMap<String, u64>,
-    pub(crate) demote: BTreeMap<String, u64>,
-    #[serde(default)]
-    pub(crate) promote_giant: BTreeMap<String, u64>,
-    #[serde(default)]
-    pub(crate) demote_giant: BTreeMap<String, u64>,
-    #[serde(default)]
-    pub(crate) free_zero: BTreeMap<String, u64>,
-}
+#[serde(transparent)]
+pub(crate) struct Failures(pub(crate) PerKind<BTreeMap<String, u64>>);
 
 impl Failures {
-    /// The failures of one kind of action, by cause.
-    fn of(&self, kind: ActionKind) -> &BTreeMap<String, u64> {
-        match kind {
-            ActionKind::Promote => &self.promote,
-            ActionKind::Demote => &self.demote,
-            ActionKind::PromoteGiant => &self.promote_giant,
-            ActionKind::DemoteGiant => &self.demote_giant,
-            ActionKind::FreeZero => &self.free_zero,
-        }
-    }
-
     /// The failures of all kinds, one entry for each kind and cause.
     pub(crate) fn by_cause(&self) -> impl Iterator<Item = (&String, &u64)> {
-        KINDS.iter().flat_map(|&kind| self.of(kind))
+        self.0.values().flatten()
     }
 
     /// The number of all failures.
     pub(crate) fn count(&self) -> u64 {
-        KINDS.iter().flat_map(|&kind| self.of(kind).values()).sum()
+        self.0.values().flat_map(BTreeMap::values).sum()
     }
 
     /// One line for each kind of action that failed: how often, and why.
     pub(crate) fn in_words(&self) -> impl Iterator<Item = String> {
-        KINDS.into_iter().filter_map(|kind| {
-            let causes = self.of(kind);
+        self.0.iter().filter_map(|(kind, causes)| {
             let line = || format!("failed {}: {}", words(kind).plural, causes_in_words(causes));
             (!causes.is_empty()).then(line)
         })
@@ -247,12 +225,13 @@ impl Failures {
 
 impl From<&Totals> for Actions {
     fn from(totals: &Totals) -> Self {
-        let by_cause = |causes: &BTreeMap<mega_core::Cause, u64>| {
-            causes
+        let mut failures = PerKind::<BTreeMap<String, u64>>::default();
+        for (kind, causes) in totals.failures.iter() {
+            let named = causes
                 .iter()
-                .map(|(cause, count)| (cause_name(*cause).to_owned(), *count))
-                .collect()
-        };
+                .map(|(cause, count)| (cause_name(*cause).to_owned(), *count));
+            failures[kind] = named.collect();
+        }
         Actions {
             steps: totals.steps,
             promoted: totals.done[ActionKind::Promote],
@@ -261,13 +240,7 @@ impl From<&Totals> for Actions {
             demoted_giant: totals.done[ActionKind::DemoteGiant],
             freed_zero: totals.done[ActionKind::FreeZero],
             already_so: totals.already_so,
-            failures: Failures {
-                promote: by_cause(&totals.failures[ActionKind::Promote]),
-                demote: by_cause(&totals.failures[ActionKind::Demote]),
-                promote_giant: by_cause(&totals.failures[ActionKind::PromoteGiant]),
-                demote_giant: by_cause(&totals.failures[ActionKind::DemoteGiant]),
-                free_zero: by_cause(&totals.failures[ActionKind::FreeZero]),
-            },
+            failures: Failures(failures),
             would_promote: totals.left_out[ActionKind::Promote],
             would_demote: totals.left_out[ActionKind::Demote],
             would_promote_giant: totals.left_out[ActionKind::PromoteGiant],
@@ -334,11 +307,9 @@ mod tests {
     #[test]
     fn failures_are_told_by_kind_and_cause() {
         let causes = |count| BTreeMap::from([("no_memory".to_owned(), count)]);
-        let failures = Failures {
-            promote: causes(3),
-            free_zero: causes(1),
-            ..Failures::default()
-        };
+        let mut failures = Failures::default();
+        failures.0[ActionKind::Promote] = causes(3);
+        failures.0[ActionKind::FreeZero] = causes(1);
         let lines: Vec<String> = failures.in_words().collect();
         assert_eq!(
             lines,

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use mega_core::ActionKind;
 use mega_core::worth::Estimate;
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
@@ -142,10 +143,9 @@ fn sample(step: u64) -> Sample {
 
 fn daemon(step: u64) -> ManagerStatus {
     let processes = processes(step);
-    let failures = Failures {
-        promote: BTreeMap::from([("no_memory".to_owned(), 7), ("busy".to_owned(), 2)]),
-        ..Failures::default()
-    };
+    let mut failures = Failures::default();
+    failures.0[ActionKind::Promote] =
+        BTreeMap::from([("no_memory".to_owned(), 7), ("busy".to_owned(), 2)]);
     ManagerStatus {
         pid: 812,
         mode: Mode::Daemon {
