@@ -21,6 +21,7 @@ pub mod process;
 pub mod profile;
 pub mod settings;
 pub mod state_dir;
+mod target;
 pub mod touches;
 
 pub use error::Error;

@@ -28,7 +28,7 @@ use crate::process::eligible;
 use crate::process::not_eligible::NotEligible;
 use crate::process::sharing::{SharedRange, Sharing};
 use crate::process::statm;
-use crate::process::target::{Held, Target};
+use crate::target::{Held, Target};
 use crate::touches::{self, Effort};
 use crate::{Error, Host};
 

@@ -5,6 +5,4 @@ pub mod giant;
 pub(crate) mod perform;
 pub mod promote;
 pub(crate) mod ready;
-pub(crate) mod shared_pages;
-pub(crate) mod swapped_pages;
 pub(crate) mod warm;

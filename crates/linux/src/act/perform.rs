@@ -7,11 +7,11 @@ use mega_core::{Action, ActionKind, Cause, Outcome, PageSize, Region, RegionObse
 
 use crate::act::giant::{self, GiantPages};
 use crate::act::promote::{self, Answer};
-use crate::act::shared_pages::SharedPages;
-use crate::act::swapped_pages;
 use crate::kernel::ProcessHandle;
+use crate::observe::shared_pages::SharedPages;
+use crate::observe::swapped_pages;
 use crate::process::eligible::Mapping;
-use crate::process::target::Held;
+use crate::target::Held;
 use crate::{Error, Host, MachineOptions};
 
 /// Actions looked at together. Within them neighbouring regions share a call, so their order is by address; across

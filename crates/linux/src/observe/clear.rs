@@ -13,7 +13,7 @@
 //! clears by itself (the module) is used.
 //!
 //! A process gets the first if all of it is due and it is small enough for the bound. Any other gets the second, in
-//! pieces, over the regions whose turn it is (`process/target.rs` decides, once). The mapped counts give an estimate of
+//! pieces, over the regions whose turn it is (`target.rs` decides, once). The mapped counts give an estimate of
 //! what a piece costs, and every measured duration corrects it.
 
 use std::io;

@@ -3,8 +3,8 @@
 use mega_core::coverage::{Coverage, Obstacle};
 use mega_core::{ProcessId, Region};
 
-use crate::act::shared_pages::SharedPages;
 use crate::kernel::Kernel;
+use crate::observe::shared_pages::SharedPages;
 use crate::process::not_eligible::{NotEligible, Reason};
 use crate::process::{is_alive, path};
 use crate::{Error, LinuxMachine};

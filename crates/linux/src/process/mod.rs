@@ -12,7 +12,6 @@ pub mod sharing;
 mod stat;
 pub(crate) mod statm;
 pub mod table;
-pub(crate) mod target;
 mod tasks;
 
 use std::path::PathBuf;

@@ -8,7 +8,7 @@ use mega_core::worth::{Batch, Look, Reading, Sampling};
 
 use crate::kernel::{Advice, Kernel};
 use crate::observe::tracker::Bits;
-use crate::process::target::Held;
+use crate::target::Held;
 use crate::touches::used::UsedTime;
 use crate::{Error, Host};
 

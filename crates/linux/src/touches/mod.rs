@@ -14,7 +14,7 @@ mod used;
 pub use mega_core::worth::Effort;
 use mega_core::worth::{Sampling, Touches, touches};
 
-use crate::process::target::Held;
+use crate::target::Held;
 use crate::{Error, Host};
 
 pub(crate) use carried::Carried;

@@ -4,7 +4,7 @@ use mega_core::RegionObservation;
 use mega_core::worth::{MappingTouches, RegionTouches, Sampling, Touches};
 
 use super::units::Units;
-use crate::process::target::Held;
+use crate::target::Held;
 use crate::{Error, Host};
 
 /// Puts together what was measured of a process that used `cpu_share` CPUs meanwhile. What was sampled times `per_cpu` is

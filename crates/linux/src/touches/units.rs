@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use mega_core::{HUGE_PAGE_SIZE, PageSize, RegionObservation};
 
-use crate::process::target::Held;
+use crate::target::Held;
 use crate::{Error, Host};
 
 /// Huge pages looked at together at most. So many entries fill four cache lines of their table.
