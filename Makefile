@@ -47,10 +47,10 @@ test-vm: tools
 	kernel/vm/test stock
 
 test-long: tools lab-programs ## what takes minutes by itself: every experiment, the demo, a whole calibration, promises over real servers, the stock layer and the module on Debian's kernels
+	kernel/vm/deps
 	# The whole workspace, as in test-user: a part of it would be built again with other features.
 	$(CARGO) test --workspace --locked --no-run
 	$(CARGO) test --workspace --locked --test lab --test demo --test doctor --test live_profile --test promise -- --ignored --skip common::
-	kernel/vm/deps
 	kernel/vm/test long
 
 test-kernel: tools ## what needs a kernel build: the modules under KASAN and lockdep, static checks, the VM lab itself
