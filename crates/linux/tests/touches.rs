@@ -138,6 +138,7 @@ fn what_it_clears_counts_as_accessed_in_the_interval() {
     let process = subject.process();
     machine.set_targets(vec![process]);
     observed(&mut machine, process);
+    subject.advise("flush", &memory);
     subject.touch(&memory, 2);
     let effort = Effort {
         at_most: Duration::from_millis(500),

@@ -129,7 +129,7 @@ impl Subject {
         self.ask(&format!("sum {} {} {step}", range.start, range.end))
     }
 
-    /// Asks for something about a range: `unmap`, `dontneed`, `pageout`, `lock`, `nohuge`, `huge`.
+    /// Asks for something about a range: `unmap`, `dontneed`, `pageout`, `lock`, `nohuge`, `huge`, `flush`.
     pub(crate) fn advise(&mut self, what: &str, range: &Range<u64>) {
         self.ask(&format!("{what} {} {}", range.start, range.end));
     }
@@ -194,7 +194,7 @@ fn subject() {
 }
 
 fn obey(line: &str) -> u64 {
-    use rustix::mm::{Advice, madvise, mlock, munmap};
+    use rustix::mm::{Advice, MprotectFlags, madvise, mlock, mprotect, munmap};
     let words: Vec<&str> = line.split(' ').collect();
     let number = |index: usize| words[index].parse::<usize>().unwrap();
     let at = || std::ptr::with_exposed_provenance_mut::<std::ffi::c_void>(number(1));
@@ -225,6 +225,15 @@ fn obey(line: &str) -> u64 {
         "huge" => unsafe { madvise(at(), length(), Advice::LinuxHugepage) }
             .map(|()| 0)
             .unwrap(),
+        // Changing the protection flushes the translations, which clearing the Accessed bits leaves in the TLB: a touch that finds
+        // one there sets no bit.
+        "flush" => {
+            for protection in [MprotectFlags::READ, MprotectFlags::READ | MprotectFlags::WRITE] {
+                // SAFETY: as above.
+                unsafe { mprotect(at(), length(), protection) }.unwrap();
+            }
+            0
+        }
         // SAFETY: as above.
         "lock" => unsafe { mlock(at(), length()) }.map(|()| 0).unwrap(),
         // A child that shares all memory and lives until it is killed.
