@@ -228,7 +228,10 @@ fn obey(line: &str) -> u64 {
         // Changing the protection flushes the translations, which clearing the Accessed bits leaves in the TLB: a touch that finds
         // one there sets no bit.
         "flush" => {
-            for protection in [MprotectFlags::READ, MprotectFlags::READ | MprotectFlags::WRITE] {
+            for protection in [
+                MprotectFlags::READ,
+                MprotectFlags::READ | MprotectFlags::WRITE,
+            ] {
                 // SAFETY: as above.
                 unsafe { mprotect(at(), length(), protection) }.unwrap();
             }
