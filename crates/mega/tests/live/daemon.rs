@@ -4,6 +4,7 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
@@ -130,8 +131,18 @@ impl Daemon {
     }
 }
 
+/// Of a test that failed: the daemon puts back what it changed of the machine, while its run directory is there.
 impl Drop for Daemon {
     fn drop(&mut self) {
+        for _ in 0..100 {
+            match self.child.try_wait() {
+                Ok(None) => {}
+                Ok(Some(_)) | Err(_) => return,
+            }
+            // Again and again: it may not have come to listen for signals.
+            let _ = kill_process(Pid::from_child(&self.child), Signal::TERM);
+            std::thread::sleep(Duration::from_millis(50));
+        }
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
