@@ -65,6 +65,21 @@ pub struct Look {
     pub actions: Vec<Acted>,
 }
 
+impl Look {
+    /// Free areas of all nodes by order.
+    #[must_use]
+    pub fn free_areas(&self) -> Vec<u64> {
+        let mut sum: Vec<u64> = Vec::new();
+        for list in &self.free_lists {
+            sum.resize(sum.len().max(list.areas.len()), 0);
+            for (sum, areas) in sum.iter_mut().zip(&list.areas) {
+                *sum = sum.saturating_add(*areas);
+            }
+        }
+        sum
+    }
+}
+
 /// An action of a manager, and what came of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Acted {

@@ -140,8 +140,9 @@ impl ProcessSummary {
         self.coverage().is_none_or(|coverage| coverage >= least)
     }
 
-    /// Adds up an observation of one process.
-    pub(super) fn of(
+    /// Adds up an observation of one process. `counted` is what a promise is about; `None` for all.
+    #[must_use]
+    pub fn of(
         observed: &ProcessObservation,
         counted: Option<&Counted>,
         tally: Tally,

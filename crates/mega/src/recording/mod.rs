@@ -1,15 +1,16 @@
 //! What every recorder of this program writes: `mega record`, which only looks, and a manager that records what it sees and does.
+//! And how all that read one open it.
 
 mod tape;
 mod told;
 
 use std::fs::File;
-use std::io::BufWriter;
+use std::io::{BufReader, BufWriter};
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use mega_linux::Host;
-use mega_record::Header;
+use mega_record::{Header, Reader};
 
 use crate::exit::Failure;
 
@@ -27,6 +28,19 @@ pub(crate) fn create(path: &Path) -> Result<BufWriter<File>, Failure> {
             path.display()
         ))
     })
+}
+
+/// Opens a recording to read its looks.
+///
+/// # Errors
+/// Where it cannot be read, or is no recording.
+pub(crate) fn open(path: &Path) -> Result<Reader<BufReader<File>>, Failure> {
+    let cannot = |why: &dyn std::fmt::Display| {
+        let path = path.display();
+        Failure::Failed(format!("cannot read the recording {path}: {why}"))
+    };
+    let file = File::open(path).map_err(|error| cannot(&error))?;
+    Reader::new(BufReader::new(file)).map_err(|error| cannot(&error))
 }
 
 /// A header that says what holds for this machine. `interval` is the time between two looks; `None` where the manager chooses it.

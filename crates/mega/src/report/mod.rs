@@ -15,9 +15,9 @@ mod worth;
 
 use std::collections::BTreeMap;
 
-use mega_core::engine::{ProcessSummary, Totals};
+use mega_core::engine::{ProcessSummary, Tally, Totals};
 use mega_core::worth::Estimate;
-use mega_core::{ActionKind, MemoryObservation, PerKind};
+use mega_core::{ActionKind, MemoryObservation, PerKind, ProcessObservation};
 use serde::{Deserialize, Serialize};
 
 pub(crate) use action::{ActionReport, Words, words};
@@ -92,6 +92,12 @@ impl From<&ProcessSummary> for Observed {
             giant: summary.giant_bytes,
             bloat: summary.bloat_bytes,
         }
+    }
+}
+
+impl From<&ProcessObservation> for Observed {
+    fn from(seen: &ProcessObservation) -> Self {
+        Observed::from(&ProcessSummary::of(seen, None, Tally::default(), None))
     }
 }
 

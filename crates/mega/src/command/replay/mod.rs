@@ -3,18 +3,17 @@
 mod svg;
 mod text;
 
-use std::fs::File;
-use std::io::BufReader;
 use std::process::ExitCode;
 
 use mega_core::engine::Engine;
 use mega_core::promotion::{self, Parameters, Policy};
 use mega_record::replay::{Course, ReplayedMachine, Terms, follow};
-use mega_record::{Header, Reader, Usable};
+use mega_record::{Header, Usable};
 
 use crate::cli::Replay;
 use crate::exit::Failure;
 use crate::output;
+use crate::recording;
 use crate::report::{PolicyReplay, RecordingReport, ReplayReport, VERSION};
 
 pub(super) fn run(args: &Replay) -> Result<ExitCode, Failure> {
@@ -60,12 +59,7 @@ pub(super) fn run(args: &Replay) -> Result<ExitCode, Failure> {
 
 /// Replays the recording once, look by look as it is read.
 fn replay(args: &Replay, policy: Box<dyn Policy>) -> Result<(Course, Header, Usable), Failure> {
-    let cannot = |why: &dyn std::fmt::Display| {
-        let file = args.file.display();
-        Failure::Failed(format!("cannot read the recording {file}: {why}"))
-    };
-    let file = File::open(&args.file).map_err(|error| cannot(&error))?;
-    let reader = Reader::new(BufReader::new(file)).map_err(|error| cannot(&error))?;
+    let reader = recording::open(&args.file)?;
     let header = reader.header().clone();
     let terms = Terms {
         memory: args.memory,

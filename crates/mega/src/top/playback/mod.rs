@@ -4,18 +4,18 @@ mod moment;
 mod player;
 
 use std::fs::File;
-use std::io::BufReader;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
 
+use mega_record::Usable;
 use mega_record::format::MAGIC;
-use mega_record::{Reader, Usable};
 
 use super::source::Order;
 use super::state::Key;
 use super::update::Event;
 use crate::exit::Failure;
+use crate::recording;
 pub(crate) use moment::Moment;
 use player::Player;
 
@@ -42,7 +42,7 @@ impl Recording {
     /// # Errors
     /// Where it is no recording, or has no look.
     pub(crate) fn open(path: &Path) -> Result<Self, Failure> {
-        let mut reader = reader(path)?;
+        let mut reader = recording::open(path)?;
         reader.by_ref().for_each(drop);
         let Usable { looks, until, .. } = *reader.usable();
         if looks == 0 {
@@ -65,15 +65,6 @@ impl Recording {
     pub(super) fn length(&self) -> Duration {
         self.length
     }
-}
-
-fn reader(path: &Path) -> Result<Reader<BufReader<File>>, Failure> {
-    let cannot = |why: &dyn std::fmt::Display| {
-        let path = path.display();
-        Failure::Failed(format!("cannot read the recording {path}: {why}"))
-    };
-    let file = File::open(path).map_err(|error| cannot(&error))?;
-    Reader::new(BufReader::new(file)).map_err(|error| cannot(&error))
 }
 
 /// How fast time passes in the recording.

@@ -6,9 +6,7 @@ use std::time::Duration;
 
 use mega_core::engine::{Closeup, RegionView, Totals, Verdict};
 use mega_core::worth::Estimate;
-use mega_core::{
-    ActionKind, BASE_PAGE_SIZE, Cause, Outcome, PageSize, ProcessId, ProcessObservation,
-};
+use mega_core::{ActionKind, Cause, Outcome, ProcessId, ProcessObservation};
 use mega_linux::process::anatomy::{Anatomy, Part};
 use mega_record::{Acted, Header, Look};
 
@@ -146,7 +144,7 @@ impl Known {
                 resident: 0,
             },
             memory: Some(Memory::from(&look.observation.memory)),
-            free_areas: free_areas(look),
+            free_areas: look.free_areas(),
             groups: vec![group],
             compaction: None,
             last_error: None,
@@ -165,7 +163,7 @@ impl Known {
     }
 
     fn process(&self, seen: &ProcessObservation) -> ProcessReport {
-        let observed = observed(seen);
+        let observed = Observed::from(seen);
         let tally = self.by_process.get(&seen.process);
         ProcessReport {
             pid: seen.process.pid,
@@ -218,44 +216,4 @@ impl Known {
             mappings,
         })
     }
-}
-
-/// Sums over the regions.
-fn observed(seen: &ProcessObservation) -> Observed {
-    let mut sum = Observed {
-        regions: seen.regions.len() as u64,
-        accessed: seen.accesses_known.then_some(0),
-        ..Observed::default()
-    };
-    for region in &seen.regions {
-        let bytes = region.resident_bytes();
-        sum.mapped += bytes;
-        if region.is_huge() {
-            sum.huge += bytes;
-        }
-        if region.page_size == PageSize::Giant {
-            sum.giant += bytes;
-        }
-        if let Some(accessed) = &mut sum.accessed {
-            *accessed += u64::from(region.accessed) * BASE_PAGE_SIZE;
-        }
-        if region.is_huge()
-            && let Some(zero) = region.zero_filled
-        {
-            sum.bloat = Some(sum.bloat.unwrap_or(0) + u64::from(zero) * BASE_PAGE_SIZE);
-        }
-    }
-    sum
-}
-
-/// Free areas of all nodes by order.
-fn free_areas(look: &Look) -> Vec<u64> {
-    let mut sum: Vec<u64> = Vec::new();
-    for list in &look.free_lists {
-        sum.resize(sum.len().max(list.areas.len()), 0);
-        for (sum, areas) in sum.iter_mut().zip(&list.areas) {
-            *sum = sum.saturating_add(*areas);
-        }
-    }
-    sum
 }

@@ -10,8 +10,8 @@ use std::time::Duration;
 use mega_record::{Header, Look, Reader};
 
 use super::moment::{Known, Moment};
-use super::reader;
 use crate::exit::Failure;
+use crate::recording;
 use crate::report::ProcessDetail;
 use crate::top::history::POINTS;
 use crate::top::state::Key;
@@ -33,7 +33,7 @@ impl Player {
     /// # Errors
     /// Where it is no recording.
     pub(super) fn open(path: &Path) -> Result<Self, Failure> {
-        let reader = reader(path)?;
+        let reader = recording::open(path)?;
         Ok(Player {
             path: path.to_owned(),
             header: reader.header().clone(),

@@ -3,13 +3,13 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use mega_core::{BASE_PAGE_SIZE, PageSize, ProcessId};
+use mega_core::ProcessId;
 use mega_record::overview::heat::HeatMap;
 use mega_record::overview::{ActionCounts, Overview, ProcessOverview};
 use mega_record::{Header, Look, Usable};
 use serde::Serialize;
 
-use crate::report::VERSION;
+use crate::report::{Observed, VERSION};
 
 /// Points of each value over time, at most.
 const POINTS: usize = 240;
@@ -116,7 +116,7 @@ impl Gathered {
         if let Some(point) = self.points.get_mut(place) {
             point.add(look);
         }
-        let areas = free_areas(look);
+        let areas = look.free_areas();
         if self.free_lists.first.is_empty() {
             self.free_lists.first.clone_from(&areas);
         }
@@ -172,17 +172,12 @@ impl Sums {
         self.free += look.observation.memory.free;
         self.contiguity += look.observation.memory.contiguity;
         for seen in &look.observation.processes {
-            self.is_blind |= !seen.accesses_known;
-            for region in &seen.regions {
-                let bytes = region.resident_bytes();
-                self.mapped += bytes;
-                self.accessed += u64::from(region.accessed) * BASE_PAGE_SIZE;
-                self.huge += if region.is_huge() { bytes } else { 0 };
-                self.giant += match region.page_size {
-                    PageSize::Giant => bytes,
-                    PageSize::Base | PageSize::Huge => 0,
-                };
-            }
+            let seen = Observed::from(seen);
+            self.mapped += seen.mapped;
+            self.huge += seen.huge;
+            self.giant += seen.giant;
+            self.is_blind |= seen.accessed.is_none();
+            self.accessed += seen.accessed.unwrap_or(0);
         }
     }
 
@@ -199,14 +194,4 @@ impl Sums {
             contiguity: mean(self.contiguity),
         }
     }
-}
-
-/// Free areas of all nodes by order.
-fn free_areas(look: &Look) -> Vec<u64> {
-    let orders = look.free_lists.iter().map(|list| list.areas.len()).max();
-    let sum = |order: usize| {
-        let areas = look.free_lists.iter();
-        areas.filter_map(|list| list.areas.get(order)).sum()
-    };
-    (0..orders.unwrap_or(0)).map(sum).collect()
 }

@@ -4,14 +4,13 @@ mod gather;
 mod heat;
 mod page;
 
-use std::fs::File;
-use std::io::BufReader;
 use std::path::Path;
 
+use mega_record::Look;
 use mega_record::overview::Overview;
-use mega_record::{Look, Reader};
 
 use crate::exit::Failure;
+use crate::recording;
 use gather::Gathered;
 
 pub(super) use gather::RecordedReport;
@@ -22,21 +21,12 @@ pub(super) use page::draw;
 /// # Errors
 /// Where it is no recording, or cannot be read.
 pub(super) fn read(path: &Path) -> Result<RecordedReport, Failure> {
-    let mut first = reader(path)?;
+    let mut first = recording::open(path)?;
     let mut overview = Overview::default();
     for look in first.by_ref() {
         overview.add(&look);
     }
     let mut gathered = Gathered::new(overview, first.header().clone(), first.usable().clone());
-    reader(path)?.for_each(|look: Look| gathered.add(&look));
+    recording::open(path)?.for_each(|look: Look| gathered.add(&look));
     Ok(gathered.report(path))
-}
-
-fn reader(path: &Path) -> Result<Reader<BufReader<File>>, Failure> {
-    let cannot = |why: &dyn std::fmt::Display| {
-        let path = path.display();
-        Failure::Failed(format!("cannot read the recording {path}: {why}"))
-    };
-    let file = File::open(path).map_err(|error| cannot(&error))?;
-    Reader::new(BufReader::new(file)).map_err(|error| cannot(&error))
 }
