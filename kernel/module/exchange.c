@@ -248,10 +248,26 @@ static void exchange(struct anon_pud_pair *pairs, unsigned int nr)
 	mutex_unlock(&device->lock);
 }
 
-static const struct anon_pud_exchanger exchanger = {
+static struct anon_pud_exchanger exchanger = {
 	.max = MEGA_EXCHANGE_MAX_PAIRS,
 	.exchange = exchange,
 };
+
+static int set_pairs(const char *value, const struct kernel_param *parameter)
+{
+	return param_set_uint_minmax(value, parameter, 1,
+				     MEGA_EXCHANGE_MAX_PAIRS);
+}
+
+static const struct kernel_param_ops pairs_operations = {
+	.set = set_pairs,
+	.get = param_get_uint,
+};
+
+/* Only at load: the kernel reads it without a lock. */
+module_param_cb(exchange_pairs, &pairs_operations, &exchanger.max, 0444);
+MODULE_PARM_DESC(exchange_pairs,
+		 "Pairs in one request to the host, at most: 1 to 512, to compare with (default 512)");
 
 bool mega_exchange_available(void)
 {

@@ -7,7 +7,6 @@
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
-#include <glob.h>
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -16,47 +15,12 @@
 #include <sys/mman.h>
 #include <termios.h>
 #include <unistd.h>
+#include "host.h"
 #include "kernel.h"
 #include "span.h"
 #include "tap.h"
 
-#define COUNTS "/sys/bus/pci/drivers/mega_exchange/*:*/mega_exchange/"
-/* Tenths of a second for which the device is waited for. */
-#define PATIENCE 1200
-/* Attempts at one promotion: pages are busy for a moment now and then. */
-#define ATTEMPTS 20
-
 static int device, control;
-
-/* What the driver has counted; -1 without a device. */
-static long host_count(const char *name)
-{
-	char pattern[128];
-	long value = -1;
-	FILE *file;
-	glob_t found;
-
-	snprintf(pattern, sizeof(pattern), COUNTS "%s", name);
-	if (glob(pattern, 0, NULL, &found))
-		return -1;
-	file = fopen(found.gl_pathv[0], "re");
-	globfree(&found);
-	if (!file)
-		return -1;
-	if (fscanf(file, "%ld", &value) != 1)
-		value = -1;
-	fclose(file);
-	return value;
-}
-
-/* The host adds the device while the guest runs. */
-static bool wait_for_device(void)
-{
-	for (int i = 0; i < PATIENCE; i++, usleep(100000))
-		if (host_count("requests") >= 0)
-			return true;
-	return false;
-}
 
 static void open_control(const char *path)
 {
@@ -84,22 +48,6 @@ static void wait_for_host(void)
 			tap_bail("the host does not answer");
 }
 
-/* Has the span promoted into another chunk than it is in. */
-static struct mega_promote promote_elsewhere(char *span)
-{
-	struct mega_promote request = { 0 };
-
-	for (int i = 0; i < ATTEMPTS; i++, usleep(50000)) {
-		uint64_t chunk = free_chunk(device);
-
-		demote(device, span);
-		request = promote_into(device, span, chunk);
-		if (request.stop == MEGA_PROMOTE_DONE)
-			break;
-	}
-	return request;
-}
-
 static void exchanges(char *span, int rounds)
 {
 	unsigned long long nanoseconds = 0;
@@ -109,7 +57,7 @@ static void exchanges(char *span, int rounds)
 
 	tell("exchanging\n");
 	for (int i = 0; i < rounds; i++) {
-		struct mega_promote request = promote_elsewhere(span);
+		struct mega_promote request = promote_elsewhere(device, span);
 
 		promoted += request.stop == MEGA_PROMOTE_DONE;
 		moved += request.moved;
@@ -136,24 +84,13 @@ static void exchanges(char *span, int rounds)
 
 static volatile bool over;
 
-/* The driver loses the device as when it is unplugged. */
-static void remove_device(void)
-{
-	glob_t found;
-
-	if (glob("/sys/bus/pci/drivers/mega_exchange/*:*/remove", 0, NULL, &found))
-		tap_bail("the device is not found");
-	set_file(found.gl_pathv[0], "1");
-	globfree(&found);
-}
-
-/* It does so, and finds it again. */
+/* The driver loses the device, and finds it again. */
 static void *take_away_and_bring_back(void *nothing)
 {
 	(void)nothing;
 	while (!over) {
 		usleep(rand() % 2000000);
-		remove_device();
+		remove_host_exchanger();
 		usleep(rand() % 500000);
 		set_file("/sys/bus/pci/rescan", "1");
 	}
@@ -169,7 +106,7 @@ static void comes_and_goes(char *span, int rounds)
 
 	pthread_create(&other, NULL, take_away_and_bring_back, NULL);
 	for (int i = 0; i < rounds; i++) {
-		struct mega_promote request = promote_elsewhere(span);
+		struct mega_promote request = promote_elsewhere(device, span);
 
 		promoted += request.stop == MEGA_PROMOTE_DONE;
 		exchanged += request.exchanged;
@@ -187,8 +124,8 @@ static void copies(char *span)
 {
 	struct mega_promote request;
 
-	remove_device();
-	request = promote_elsewhere(span);
+	remove_host_exchanger();
+	request = promote_elsewhere(device, span);
 	tap_equal(request.stop, MEGA_PROMOTE_DONE, "without it a span is promoted");
 	tap_equal(request.exchanged, 0, "by copying");
 	tap_note("which took %llu ms", (unsigned long long)request.nanoseconds / 1000000);
@@ -208,7 +145,7 @@ int main(int arguments, char **argument)
 	}
 	open_control(argument[2]);
 	device = device_open();
-	if (!tap_ok(wait_for_device(), "there is an exchanger"))
+	if (!tap_ok(wait_for_host_exchanger(), "there is an exchanger"))
 		return tap_end();
 	span = map_spans(1);
 	fill(span, GIANT, 1);

@@ -10,6 +10,9 @@
 #include "span.h"
 #include "tap.h"
 
+/* At one promotion: pages are busy for a moment now and then. */
+#define ATTEMPTS 20
+
 static uint64_t word_of(size_t offset, uint64_t seed)
 {
 	return mix(offset / PAGE + (seed << 32));
@@ -114,7 +117,7 @@ struct mega_promote promote_surely(int device, char *span)
 {
 	struct mega_promote request = promote(device, span, 0);
 
-	for (unsigned int i = 0; i < 20; i++) {
+	for (unsigned int i = 0; i < ATTEMPTS; i++) {
 		switch (request.stop) {
 		case MEGA_PROMOTE_DONE:
 		case MEGA_PROMOTE_ALREADY:
@@ -129,7 +132,7 @@ struct mega_promote promote_surely(int device, char *span)
 		request = promote(device, span, 0);
 	}
 	promote_note(&request);
-	tap_bail("a span is not promoted in 20 attempts");
+	tap_bail("a span is not promoted in %d attempts", ATTEMPTS);
 }
 
 struct mega_promote promote_into(int device, const char *span, uint64_t chunk)
@@ -142,6 +145,21 @@ struct mega_promote promote_into(int device, const char *span, uint64_t chunk)
 		tap_bail("PROMOTE into 0x%lx", chunk);
 	close(self);
 	promote_note(&request);
+	return request;
+}
+
+struct mega_promote promote_elsewhere(int device, const char *span)
+{
+	struct mega_promote request = { 0 };
+
+	for (int i = 0; i < ATTEMPTS; i++, usleep(50000)) {
+		uint64_t chunk = free_chunk(device);
+
+		demote(device, span);
+		request = promote_into(device, span, chunk);
+		if (request.stop == MEGA_PROMOTE_DONE)
+			break;
+	}
 	return request;
 }
 

@@ -53,6 +53,9 @@ struct mega_promote promote_surely(int device, char *span);
 /* PROMOTE into a chunk that the span does not lie in, once, and what came of it as a remark. */
 struct mega_promote promote_into(int device, const char *span, uint64_t chunk);
 
+/* Has the span promoted into another chunk than it is in, again while pages are busy for a moment. */
+struct mega_promote promote_elsewhere(int device, const char *span);
+
 /* Maps a span, fills it with seed 1 and has it promoted. */
 char *giant_new(int device);
 

@@ -1,0 +1,14 @@
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck shell=bash
+# Sourced after common.sh and cargo.sh: a guest whose memory QEMU exchanges, by the plugin of crates/exchange-qemu.
+
+# exchange_plugin: builds the plugin and prints its file.
+exchange_plugin() {
+	(cd "$VM/../.." && cargo build --quiet --release --locked -p mega-exchange-qemu) >&2
+	echo "$(target_folder)/release/libmega_exchange_qemu.so"
+}
+
+# exchange_options PLUGIN SOCKET: prints the options of kernel/vm/run for it, one on a line.
+exchange_options() {
+	printf '%s\n' --with virtio_pci --qemu -plugin --qemu "file=$1,qmp=$2" --qemu -qmp --qemu "unix:$2,server=on,wait=off"
+}
