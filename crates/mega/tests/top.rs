@@ -87,6 +87,20 @@ impl Screen {
         self.tmux(&arguments);
     }
 
+    /// Clicks on the first place where the screen shows `word`, as a terminal tells it (SGR mouse reports).
+    fn click(&self, word: &str) {
+        let shown = self.shows();
+        let found = shown.lines().enumerate().find_map(|(row, line)| {
+            let before = line.split_once(word)?.0;
+            Some((before.chars().count() + 1, row + 1))
+        });
+        let (column, row) = found.unwrap_or_else(|| panic!("{word} is not in\n{shown}"));
+        for end in ['M', 'm'] {
+            let report = format!("\x1b[<0;{column};{row}{end}");
+            self.tmux(&["send-keys", "-l", &report]);
+        }
+    }
+
     /// The pid of mega, which the terminal's shell started.
     fn pid_of_mega(&self) -> u32 {
         let shell = text(&self.tmux(&["display-message", "-p", "#{pane_pid}"]).stdout);
@@ -125,7 +139,11 @@ fn a_daemons_processes_are_shown_opened_and_saved() {
     screen.until_it_shows(&["keys and words"]);
     screen.press(&["x"]);
     screen.until_it_shows(&["program"]);
-    screen.press(&["Enter"]);
+    screen.click("huge wanted");
+    screen.until_it_shows(&["huge▼"]);
+    // The first click selects the process, or finds it selected; the second opens it.
+    screen.click(&pid);
+    screen.click(&pid);
     let start = format!("{:x}", area(&ready, "random").start);
     screen.until_it_shows(&[
         "why the rest is not huge",

@@ -359,6 +359,29 @@ impl Sample {
             "Bytes that promotions added to the resident memory.",
             Some(Unit::Bytes),
             self.each(|selection| selection.totals.bloat_bytes_added),
+        )?;
+        self.saved(families)
+    }
+
+    /// A reckoning with its interval, as three counters: parts of one family would invite a sum over them.
+    fn saved(&self, families: &mut Families<'_>) -> fmt::Result {
+        families.counter(
+            "saved_cpu",
+            "CPU time that huge pages saved the processes whose gain was measured, as it is reckoned.",
+            Some(Unit::Seconds),
+            self.each(|selection| selection.saved.value),
+        )?;
+        families.counter(
+            "saved_cpu_least",
+            "The lower end of the interval of that.",
+            Some(Unit::Seconds),
+            self.each(|selection| selection.saved.low),
+        )?;
+        families.counter(
+            "saved_cpu_most",
+            "The upper end of the interval of that.",
+            Some(Unit::Seconds),
+            self.each(|selection| selection.saved.high),
         )
     }
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use mega_core::MemoryObservation;
 use mega_core::engine::{Totals, Unmet};
+use mega_core::worth::Estimate;
 use mega_linux::{observe, process};
 
 use super::cgroups::{Cgroup, Sums};
@@ -49,6 +50,8 @@ pub(super) struct Selection {
     pub(super) interval: Duration,
     /// What was done since the start.
     pub(super) totals: Totals,
+    /// CPU seconds that huge pages saved its processes since the start, as far as their gain was measured.
+    pub(super) saved: Estimate,
     pub(super) longest_hold: Duration,
     /// Processes that run and cannot be observed.
     pub(super) refused: u64,
@@ -108,6 +111,7 @@ impl Selection {
             settings: Arc::clone(&group.settings),
             interval: group.interval(),
             totals: group.totals.clone(),
+            saved: group.saved_in_all,
             longest_hold: group.longest_hold,
             refused: group.refused_count,
             short_of_coverage: group.short_of_coverage(),

@@ -3,6 +3,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mega_core::engine::{Totals, Unmet};
+use mega_core::worth::Estimate;
 use mega_core::{MemoryObservation, NodeMemory};
 use proptest::prelude::*;
 
@@ -27,6 +28,7 @@ fn selection(name: &str) -> Selection {
             ..Settings::default()
         }),
         totals,
+        saved: Estimate::within(31.25, 26.5, 36.75),
         interval: Duration::from_secs(5),
         longest_hold: Duration::from_millis(2),
         refused: 1,
@@ -123,6 +125,10 @@ fn each_value_is_where_it_belongs() {
         "mega_action_failures_total{selection=\"redis\",action=\"promote\",cause=\"no_memory\"} 2",
         "mega_action_failures_total{selection=\"redis\",action=\"demote\",cause=\"busy\"} 0",
         "mega_copied_bytes_total{selection=\"redis\"} 4096",
+        "# TYPE mega_saved_cpu_seconds counter",
+        "mega_saved_cpu_seconds_total{selection=\"redis\"} 31.25",
+        "mega_saved_cpu_least_seconds_total{selection=\"redis\"} 26.5",
+        "mega_saved_cpu_most_seconds_total{selection=\"redis\"} 36.75",
         "mega_huge_bytes{selection=\"redis\",cgroup=\"/redis\"} 6291456",
         "mega_processes{selection=\"redis\",cgroup=\"other\"} 2",
         "# UNIT mega_huge_bytes bytes",

@@ -182,7 +182,7 @@ fn daemon(step: u64) -> ManagerStatus {
             coverage: Some(0.9),
             coverage_of: Some(vec!["heap".to_owned(), "/memfd:*".to_owned()]),
             short_of_coverage: 0,
-            saved_cpu_seconds: Estimate::default(),
+            saved_cpu_seconds: Estimate::within(31.2, 26.4, 36.9).scaled(seconds(step)),
             lock_bound_seconds: 0.01,
             longest_hold_seconds: 0.003,
             totals: processes.iter().map(|process| process.observed).sum(),
