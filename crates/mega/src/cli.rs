@@ -71,10 +71,14 @@ Example:
   mega compact --blocks 100 --dry-run";
 
 const COVERAGE_EXAMPLE: &str = "\
+It only looks. To have mega keep so much in huge pages for as long as a program lives, promise it: `coverage = \"95%\"` in a [[select]] \
+of the configuration (mega.toml(5)), or `mega run --coverage 95%`; coverage_of and --coverage-of say of which memory.
+
 Exit codes: 0 enough is in huge pages, 1 not enough is, or failed, 2 wrong usage, 3 a kernel feature or a privilege is missing.
 
 Example:
-  mega coverage --select guests --min 95% --wait 60s";
+  mega coverage --select guests --min 95% --wait 60s
+  mega coverage 4711 --of '/memfd:*'";
 
 const EVENTS_EXAMPLE: &str = "\
 Exit codes: 0 done, 1 no mega is running or one did not answer, 2 wrong usage, 3 a privilege is missing.
@@ -553,7 +557,7 @@ pub(crate) struct Coverage {
     /// Each process of this selection of the running daemon
     #[arg(long, value_name = "NAME", conflicts_with = "pid")]
     pub(crate) select: Option<String>,
-    /// How much has to be in huge pages, of the mapped memory that is of the kind for them [default: what the selection
+    /// The share that has to be in huge pages, as 95%, of the mapped memory that they can map [default: what the selection
     /// promises, if it does]
     #[arg(long, value_name = "SHARE", value_parser = value::part)]
     pub(crate) min: Option<f64>,
@@ -561,7 +565,8 @@ pub(crate) struct Coverage {
     #[arg(long, value_name = "TIME", default_value = "0s", value_parser = value::wait)]
     pub(crate) wait: Duration,
     /// Look at this memory only: private, heap, shared, largest (the largest piece), or a pattern for names in
-    /// /proc/PID/maps, as /dev/shm/*; several with commas between them [default: what the selection promises it of, or all]
+    /// /proc/PID/maps, as /dev/shm/* for a database's buffers or /memfd:* for a guest's memory; several with commas between them
+    /// [default: what the selection promises it of, or all]
     #[arg(long, value_name = "MEMORY", value_parser = value::chosen)]
     pub(crate) of: Option<Chosen>,
     /// Print one JSON object

@@ -231,6 +231,14 @@ fn help(one: &ProcessCoverage, left_alone: &[NotEligible], free_blocks: u64) -> 
                 "no mega manages it: select it in the configuration, or `mega promote {}`",
                 one.pid
             ),
+            Some(Managed {
+                promised: Some(_),
+                selection,
+                ..
+            }) => format!(
+                "the selection {selection} promises it: mega goes on, within the budgets: wait, raise cpu_budget, copy_budget or standstill, or `mega promote {}`",
+                one.pid
+            ),
             Some(managed) => format!(
                 "the policy {} of the selection {} promotes what it finds worth it, within the budgets: wait, choose another, or `mega promote {}`",
                 managed.policy, managed.selection, one.pid
@@ -420,6 +428,15 @@ mod tests {
             coverage_of: None,
             failures: BTreeMap::from([("busy".to_owned(), 3)]),
         };
+        let promised = Managed {
+            promised: Some(0.95),
+            ..managed.clone()
+        };
+        let kept = help(&one(&found(2, 2), 0.95, Some(promised)), &[], 100);
+        assert!(
+            kept[0].starts_with("the selection guests promises it"),
+            "{kept:?}"
+        );
         let one = one(&found(2, 2), 0.5, Some(managed));
         let help = help(&one, &[], 100);
         assert_eq!(help.len(), 2, "{help:?}");
