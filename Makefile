@@ -11,7 +11,7 @@ MODULES := $(shell sed -n 's/^PACKAGE_VERSION="\(.*\)"/\1/p' kernel/module/dkms.
 ETC = $(DESTDIR)/etc/mega
 
 .DEFAULT_GOAL := build
-.PHONY: help tools package-tools image-tools build demo lab-programs fleet-programs test test-user test-vm test-long test-kernel test-giant test-packages test-dkms test-image test-kubernetes test-reproducible kernel kernel-deb pictures check bench experiments deb rpm image install install-mega install-lab install-mega-dkms install-hzmem-dkms clean
+.PHONY: help tools package-tools image-tools build demo lab-programs fleet-programs test test-user test-vm test-long test-kernel test-giant test-rpm test-packages test-dkms test-image test-kubernetes test-reproducible kernel kernel-deb pictures check bench experiments deb rpm image install install-mega install-lab install-mega-dkms install-hzmem-dkms clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -95,6 +95,9 @@ image: image-tools deb ## an OCI image of the Debian package, as an OCI layout i
 
 test-reproducible: package-tools ## build the packages twice, in two places, and compare every byte
 	@scripts/test-reproducible
+
+test-rpm: rpm ## install the RPMs into an empty root, run their programs and remove them (as root)
+	packaging/test/rpm target/deb
 
 test-packages: deb ## install, use, upgrade, crash and purge the packages in guests of Debian 12 and 13 (about 20 minutes)
 	kernel/vm/deps
