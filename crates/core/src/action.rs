@@ -177,4 +177,17 @@ impl Cause {
         Cause::NotHuge,
         Cause::NotPermitted,
     ];
+
+    /// Its name where a machine reads: in JSON, metrics and events.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Cause::NoMemory => "no_memory",
+            Cause::Busy => "busy",
+            Cause::Gone => "gone",
+            Cause::NotEligible => "not_eligible",
+            Cause::NotHuge => "not_huge",
+            Cause::NotPermitted => "not_permitted",
+        }
+    }
 }

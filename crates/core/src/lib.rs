@@ -21,12 +21,13 @@ mod nearest;
 pub mod observation;
 pub mod page;
 mod parameters;
-mod per_kind;
+pub mod per_kind;
 pub mod process;
 pub mod profile;
 pub mod promotion;
 pub mod savings;
 mod sorted;
+pub mod table;
 pub mod worth;
 
 pub use action::{Action, ActionKind, Cause, Outcome};

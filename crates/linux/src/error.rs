@@ -4,7 +4,7 @@ use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use crate::module::interface;
+use crate::kernel::module::interface;
 use crate::observe::tracker::TrackError;
 
 /// Why something could not be done at all. What came of a single promotion or demotion is a

@@ -19,6 +19,7 @@ pub mod observe;
 pub mod physical;
 pub mod process;
 pub mod profile;
+pub mod run_dir;
 pub mod settings;
 pub mod state_dir;
 mod target;

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use mega_core::{Counted, PageSize, ProcessId, Region, RegionObservation};
 
-use crate::act::demote::{self, Demoter};
-use crate::kernel::{Advice, Kernel, ProcessHandle};
+use crate::kernel::{Advice, ProcessHandle};
+use crate::observe::carried::Carried;
 use crate::observe::clear::{Cleared, Clearer};
 use crate::observe::slices::Slices;
 use crate::observe::tracker;
@@ -19,7 +19,6 @@ use crate::process::not_eligible::{self, NotEligible};
 use crate::process::sharing::SharedRange;
 use crate::process::table::Activity;
 use crate::process::{self, Chosen, Stat};
-use crate::touches::Carried;
 use crate::{Error, Host};
 
 /// What is known of one managed process.
@@ -35,7 +34,8 @@ pub(crate) struct Target {
     mapped: Eligibility,
     /// Shared memory that is observed through other processes.
     left: Vec<NotEligible>,
-    pub(crate) demoter: Demoter,
+    /// How long one split of a huge page holds its mmap lock; `None` before any was measured.
+    pub(crate) per_split: Option<Duration>,
     /// The longest a call that can be cut has taken.
     pub(crate) longest_hold: Duration,
     clearer: Clearer,
@@ -103,7 +103,7 @@ impl Target {
             counted: None,
             mapped: Eligibility::default(),
             left: Vec::new(),
-            demoter: Demoter::default(),
+            per_split: None,
             longest_hold: Duration::ZERO,
             clearer: Clearer::default(),
             turns: Turns::default(),
@@ -422,17 +422,6 @@ impl Held {
         if !self.cleared {
             self.turns.forget();
         }
-    }
-
-    /// Splits huge pages, as many as the bound allows.
-    pub(crate) fn demote(
-        &mut self,
-        kernel: &dyn Kernel,
-        regions: &[Region],
-        bound: Duration,
-    ) -> demote::Answer {
-        let Held { target, handle } = self;
-        target.demoter.demote(kernel, handle, regions, bound)
     }
 
     /// Whether all bits are cleared at once, by `clear_refs`: where that stays within the lock bound, and takes no more

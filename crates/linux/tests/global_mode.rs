@@ -17,8 +17,8 @@ use common::skip;
 use common::subject::Subject;
 use mega_core::{Action, ActionKind, Cause, Machine, Outcome, Region, RegionRef};
 use mega_linux::kernel::{Kernel, LiveKernel, ReadOnly};
+use mega_linux::run_dir::RunDir;
 use mega_linux::settings::fault::{FaultControl, FaultMode};
-use mega_linux::settings::run_dir::RunDir;
 use mega_linux::settings::thp_mode::{self, Guard, ThpMode};
 use mega_linux::{Host, HostOptions, LinuxMachine, MachineOptions};
 

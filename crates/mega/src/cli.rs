@@ -649,19 +649,10 @@ pub(crate) struct HzShrink {
     /// The address at which a range of hzmem's memory begins (see `mega hz status`), or all memory that hzmem got while
     /// the machine ran
     #[arg(value_name = "PHYS|all", value_parser = value::hz_range)]
-    pub(crate) range: HzRange,
+    pub(crate) range: value::HzRange,
     /// Print one JSON object
     #[arg(long)]
     pub(crate) json: bool,
-}
-
-/// Which memory of hzmem's.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum HzRange {
-    /// All that hzmem got at run time.
-    All,
-    /// The range that begins at this address.
-    At(u64),
 }
 
 /// `mega doctor`

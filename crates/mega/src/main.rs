@@ -15,16 +15,19 @@ mod node_features;
 mod output;
 mod processes;
 mod profiling;
+mod published;
 #[cfg(test)]
 mod recorded;
 mod recording;
 mod report;
 mod selection;
+mod share;
 mod signals;
 mod supervise;
 mod top;
 mod utc;
 mod value;
+mod worker;
 
 use std::process::ExitCode;
 

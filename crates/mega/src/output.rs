@@ -2,7 +2,6 @@
 
 use std::io::{self, IsTerminal, Write};
 
-use comfy_table::CellAlignment;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 
@@ -61,51 +60,7 @@ pub(crate) fn colours() -> bool {
     io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }
 
-/// A table in plain text: the first column is aligned left, the others right, with two spaces between them.
-pub(crate) struct Table(comfy_table::Table);
-
-impl Table {
-    pub(crate) fn new(headings: &[&str]) -> Self {
-        let mut table = comfy_table::Table::new();
-        table
-            .load_style(comfy_table::presets::NOTHING)
-            .set_header(headings);
-        for (number, column) in table.column_iter_mut().enumerate() {
-            column.set_padding((0, 2));
-            if number > 0 {
-                column.set_cell_alignment(CellAlignment::Right);
-            }
-        }
-        Table(table)
-    }
-
-    pub(crate) fn row(&mut self, cells: Vec<String>) {
-        self.0.add_row(cells);
-    }
-}
-
-impl std::fmt::Display for Table {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        writeln!(f, "{}", self.0.trim_fmt())
-    }
-}
-
 /// A number of bytes, or a dash where it is not known.
 pub(crate) fn bytes_or_dash(bytes: Option<u64>) -> String {
     bytes.map_or_else(|| "-".to_owned(), mega_core::bytes::format)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn numbers_are_aligned_right() {
-        let mut table = Table::new(&["policy", "n"]);
-        table.row(vec!["mega".into(), "10".into()]);
-        assert_eq!(table.to_string(), "policy   n\nmega    10\n");
-        let mut table = Table::new(&["a", "b", "c"]);
-        table.row(vec![String::new(), "1 MiB".into(), String::new()]);
-        assert_eq!(table.to_string(), "a      b  c\n   1 MiB\n");
-    }
 }

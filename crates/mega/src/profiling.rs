@@ -18,8 +18,8 @@ use mega_core::{Action, ActionKind, Machine, Outcome, ProcessId, Region, RegionR
 use mega_linux::kernel::Kernel;
 use mega_linux::process::claim::Claims;
 use mega_linux::profile::{self, Look, Store};
+use mega_linux::run_dir::RunDir;
 use mega_linux::settings::fault::FaultMode;
-use mega_linux::settings::run_dir::RunDir;
 use mega_linux::settings::thp_mode::{self, ThpMode};
 use mega_linux::{Error, Host, LinuxMachine, MachineOptions, process};
 

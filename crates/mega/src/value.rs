@@ -6,8 +6,6 @@ use std::time::Duration;
 
 use mega_core::engine::Interval;
 
-use crate::cli::HzRange;
-
 /// Parses a duration as people write it: `500ms`, `5s`, `1m 30s`.
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     humantime::parse_duration(text)
@@ -128,6 +126,15 @@ pub(crate) fn some_bytes(text: &str) -> Result<u64, String> {
         0 => Err(format!("'{text}' is nothing; say how much, as 512MiB")),
         bytes => Ok(bytes),
     }
+}
+
+/// Which memory of hzmem's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum HzRange {
+    /// All that hzmem got at run time.
+    All,
+    /// The range that begins at this address.
+    At(u64),
 }
 
 /// Parses which of hzmem's memory is meant: `all`, or the physical address of a range, in hexadecimal.

@@ -15,7 +15,7 @@ use live::{
     workload,
 };
 use mega_linux::kernel::{Kernel, LiveKernel};
-use mega_linux::settings::run_dir::RunDir;
+use mega_linux::run_dir::RunDir;
 use mega_linux::settings::thp_mode::{self, Guard, ThpMode};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};

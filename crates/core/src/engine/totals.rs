@@ -15,7 +15,7 @@ pub struct Totals {
     pub steps: u64,
     /// Regions promoted or demoted, and spans promoted to a giant page, demoted to huge pages, or relieved of zero-filled
     /// huge pages; each verified.
-    #[serde(flatten, serialize_with = "per_kind::done")]
+    #[serde(flatten, serialize_with = "per_kind::done::serialize")]
     pub done: PerKind<u64>,
     /// Actions whose region was as wanted before anything was done.
     pub already_so: u64,
@@ -24,7 +24,7 @@ pub struct Totals {
     /// Actions whose outcome the machine did not report.
     pub unreported: u64,
     /// What a dry run left out, each region or span once.
-    #[serde(flatten, serialize_with = "per_kind::left_out")]
+    #[serde(flatten, serialize_with = "per_kind::left_out::serialize")]
     pub left_out: PerKind<u64>,
     /// Bytes that promotions copied: what was resident before; for a giant page what had to be moved.
     pub bytes_copied: u64,

@@ -14,7 +14,7 @@ use crate::promotion::Policy;
 pub struct Would {
     /// Regions it would promote or demote, and spans it would promote to giant pages, demote to huge pages, or search for
     /// zero-filled huge pages.
-    #[serde(flatten, serialize_with = "per_kind::wanted")]
+    #[serde(flatten, serialize_with = "per_kind::wanted::serialize")]
     pub wanted: PerKind<u64>,
     /// Bytes that the promotions to huge pages would copy. What those to giant pages copy depends on where
     /// the huge pages lie, which is not known.

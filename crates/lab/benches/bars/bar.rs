@@ -1,5 +1,6 @@
 //! One bar: what was measured, and what is wanted.
 
+use mega_core::table::Table;
 use mega_lab::Error;
 use serde_json::json;
 
@@ -45,20 +46,17 @@ fn short(value: f64) -> String {
 
 /// All bars as a table.
 pub(crate) fn table(bars: &[Bar]) -> String {
-    let mut lines = vec![format!(
-        "{:<58} {:>16} {:>18}  met",
-        "bar", "measured", "wanted"
-    )];
+    let mut table = Table::new(&["bar", "measured", "wanted", "met"]);
     for bar in bars {
-        let measured = format!("{} {}", short(bar.measured), bar.unit);
         let met = if bar.is_met() { "yes" } else { "NO" };
-        lines.push(format!(
-            "{:<58} {measured:>16} {:>18}  {met}",
-            bar.name,
-            bar.wanted_text()
-        ));
+        table.row([
+            bar.name.to_owned(),
+            format!("{} {}", short(bar.measured), bar.unit),
+            bar.wanted_text(),
+            met.to_owned(),
+        ]);
     }
-    lines.join("\n")
+    table.to_string()
 }
 
 /// All bars as one JSON object.

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use mega_lab::Error;
 use mega_lab::subject::Subject;
-use mega_linux::settings::run_dir::RunDir;
+use mega_linux::run_dir::RunDir;
 use mega_linux::settings::thp_mode::{self, Guard, ThpMode};
 
 use crate::bar::{Bar, Wanted};

@@ -19,7 +19,7 @@ use std::sync::Arc;
 use mega_core::bytes;
 use mega_linux::doctor;
 use mega_linux::kernel::{Kernel, LiveKernel};
-use mega_linux::settings::run_dir::RunDir;
+use mega_linux::run_dir::RunDir;
 use mega_linux::settings::stale;
 use mega_linux::settings::thp_mode::{Guard, ThpMode};
 

@@ -8,6 +8,7 @@
 use std::fmt::Write;
 
 use mega_core::bytes;
+use mega_core::table::Table;
 use serde::{Deserialize, Serialize};
 
 use super::contents::Contents;
@@ -130,35 +131,7 @@ pub(super) fn report(measurements: &[Measurement]) -> String {
         "MEGA figure 1: memory free in 2 MiB blocks after each round, as a share of what was free at the start\n\
          (the paper, Linux: 10.9 GB before, 8.3 GB after the first round, none at 32 MB and above)\n\n",
     );
-    let _ = write!(text, "{:<12}", "object size"); // writing to a string does not fail
-    for measurement in measurements {
-        let _ = write!(text, " {:>10}", measurement.policy);
-    }
-    let _ = writeln!(text);
-    let rounds = measurements
-        .iter()
-        .map(|measurement| measurement.rounds.len())
-        .max()
-        .unwrap_or(0);
-    for index in 0..rounds {
-        let size = measurements
-            .iter()
-            .find_map(|m| m.rounds.get(index))
-            .map_or(0, |r| r.object_bytes);
-        let _ = write!(text, "{:<12}", bytes::format(size as u64));
-        for measurement in measurements {
-            let share = measurement.rounds.get(index).map_or(0.0, |round| {
-                percent(round.free_blocks, measurement.free_blocks_at_start)
-            });
-            let _ = write!(text, " {:>9.1}%", share);
-        }
-        let _ = writeln!(text);
-    }
-    let _ = write!(text, "{:<12}", "pages moved");
-    for measurement in measurements {
-        let _ = write!(text, " {:>10}", measurement.moved());
-    }
-    let _ = writeln!(text);
+    text += &free_after_each_round(measurements).to_string();
     let find = |name: &str| measurements.iter().find(|m| m.policy == name);
     if let (Some(none), Some(mega), Some(ingens)) = (find("none"), find("mega"), find("ingens")) {
         let kept = |measurement: &Measurement| measurement.kept_per_thousand(none);
@@ -172,6 +145,34 @@ pub(super) fn report(measurements: &[Measurement]) -> String {
         );
     }
     text
+}
+
+fn free_after_each_round(measurements: &[Measurement]) -> Table {
+    let policies = measurements
+        .iter()
+        .map(|measurement| measurement.policy.as_str());
+    let headings: Vec<&str> = std::iter::once("object size").chain(policies).collect();
+    let mut table = Table::new(&headings);
+    let rounds = measurements
+        .iter()
+        .map(|measurement| measurement.rounds.len());
+    for index in 0..rounds.max().unwrap_or(0) {
+        let mut at = measurements.iter().filter_map(|m| m.rounds.get(index));
+        let size = at.next().map_or(0, |round| round.object_bytes);
+        let mut row = vec![bytes::format(size as u64)];
+        row.extend(measurements.iter().map(|measurement| {
+            let share = measurement.rounds.get(index).map_or(0.0, |round| {
+                percent(round.free_blocks, measurement.free_blocks_at_start)
+            });
+            format!("{share:.1} %")
+        }));
+        table.row(row);
+    }
+    let mut moved = vec!["pages moved".to_owned()];
+    let counts = measurements.iter().map(|measurement| measurement.moved());
+    moved.extend(counts.map(|count| count.to_string()));
+    table.row(moved);
+    table
 }
 
 #[allow(clippy::cast_precision_loss)] // counts of pages and blocks, far below 2^53

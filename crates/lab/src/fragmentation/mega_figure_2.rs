@@ -7,6 +7,7 @@
 use std::fmt::Write;
 use std::sync::Arc;
 
+use mega_core::table::Table;
 use mega_linux::kernel::{Kernel, LiveKernel};
 use mega_linux::module::Device;
 use mega_linux::module::interface::{Region, ScanTask, TASK_CLEAR};
@@ -120,92 +121,14 @@ impl Heat {
     }
 }
 
-#[allow(clippy::cast_precision_loss)] // small numbers
 pub(super) fn report(measurements: &[Measurement]) -> String {
     let mut text = String::from(
         "MEGA figure 2: free 2 MiB blocks while half-freed memory is compacted, and after the program ended\n",
     );
-    // Writing to a string does not fail.
-    let _ = writeln!(
-        text,
-        "(the paper: Ingens falls behind, MEGA nearly doubles the blocks throughout)\n"
-    );
-    let _ = writeln!(
-        text,
-        "{:<9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9}   {:>8} {:>8} {:>9}",
-        "policy", "start", "freed", "period 1", "6", "12", "24", "ended +1", "+12", "gained"
-    );
-    for measurement in measurements {
-        let at = |period: usize| {
-            measurement
-                .under_pressure
-                .get(period)
-                .map_or(0, |p| p.free_blocks)
-        };
-        let after = |period: usize| {
-            measurement
-                .afterwards
-                .get(period)
-                .map_or(0, |p| p.free_blocks)
-        };
-        let _ = writeln!(
-            text,
-            "{:<9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9}   {:>8} {:>8} {:>9}",
-            measurement.policy,
-            measurement.free_blocks_at_start,
-            measurement.free_blocks_after_freeing,
-            at(0),
-            at(5),
-            at(11),
-            at(23),
-            after(0),
-            after(11),
-            measurement.gained(UNDER_PRESSURE),
-        );
-    }
-    let _ = writeln!(
-        text,
-        "\nMEGA table 7: per period under pressure\n{:<22} {:>9} {:>12} {:>12} {:>12} {:>12} {:>9} {:>16}",
-        "",
-        "scanned",
-        "free scanned",
-        "isolated",
-        "migrated",
-        "failed",
-        "blocks",
-        "blocks/1000 mig."
-    );
-    for (name, row) in [
-        (
-            "paper: Ingens",
-            ["55256", "149993", "2918", "1432", "1.16", "-", "-"],
-        ),
-        (
-            "paper: MEGA",
-            ["7537", "350702", "14906", "7352", "0.94", "-", "-"],
-        ),
-    ] {
-        let [a, b, c, d, e, f, g] = row;
-        let _ = writeln!(
-            text,
-            "{name:<22} {a:>9} {b:>12} {c:>12} {d:>12} {e:>12} {f:>9} {g:>16}"
-        );
-    }
-    for measurement in measurements {
-        let mean = |count: fn(&Period) -> u64| measurement.total(count) / UNDER_PRESSURE as f64;
-        let _ = writeln!(
-            text,
-            "{:<22} {:>9.0} {:>12.0} {:>12.0} {:>12.0} {:>12.2} {:>9.1} {:>16.2}",
-            format!("here:  {}", measurement.policy),
-            mean(|p| p.migrate_scanned),
-            mean(|p| p.free_scanned),
-            mean(|p| p.isolated),
-            mean(|p| p.migrated),
-            mean(|p| p.failed),
-            measurement.gained(UNDER_PRESSURE) / UNDER_PRESSURE as f64,
-            measurement.gained_per_thousand(UNDER_PRESSURE),
-        );
-    }
+    text += "(the paper: Ingens falls behind, MEGA nearly doubles the blocks throughout)\n\n";
+    text += &free_blocks(measurements).to_string();
+    text += "\nMEGA table 7: per period under pressure\n\n";
+    text += &per_period(measurements).to_string();
     let find = |name: &str| {
         measurements
             .iter()
@@ -215,6 +138,84 @@ pub(super) fn report(measurements: &[Measurement]) -> String {
         text += &compare(mega, ingens);
     }
     text
+}
+
+/// Figure 2.
+fn free_blocks(measurements: &[Measurement]) -> Table {
+    let mut table = Table::new(&[
+        "policy", "start", "freed", "period 1", "6", "12", "24", "ended +1", "+12", "gained",
+    ]);
+    for measurement in measurements {
+        let at = |periods: &[Period], period: usize| {
+            let blocks = periods.get(period).map_or(0, |period| period.free_blocks);
+            blocks.to_string()
+        };
+        let (under_pressure, afterwards) = (&measurement.under_pressure, &measurement.afterwards);
+        table.row([
+            measurement.policy.to_string(),
+            measurement.free_blocks_at_start.to_string(),
+            measurement.free_blocks_after_freeing.to_string(),
+            at(under_pressure, 0),
+            at(under_pressure, 5),
+            at(under_pressure, 11),
+            at(under_pressure, 23),
+            at(afterwards, 0),
+            at(afterwards, 11),
+            measurement.gained(UNDER_PRESSURE).to_string(),
+        ]);
+    }
+    table
+}
+
+/// Table 7.
+#[allow(clippy::cast_precision_loss)] // small numbers
+fn per_period(measurements: &[Measurement]) -> Table {
+    let mut table = Table::new(&[
+        "",
+        "scanned",
+        "free scanned",
+        "isolated",
+        "migrated",
+        "failed",
+        "blocks",
+        "blocks/1000 mig.",
+    ]);
+    table.row([
+        "paper: Ingens",
+        "55256",
+        "149993",
+        "2918",
+        "1432",
+        "1.16",
+        "-",
+        "-",
+    ]);
+    table.row([
+        "paper: MEGA",
+        "7537",
+        "350702",
+        "14906",
+        "7352",
+        "0.94",
+        "-",
+        "-",
+    ]);
+    for measurement in measurements {
+        let mean = |count: fn(&Period) -> u64| measurement.total(count) / UNDER_PRESSURE as f64;
+        let whole = |count: fn(&Period) -> u64| format!("{:.0}", mean(count));
+        let gained = measurement.gained(UNDER_PRESSURE) / UNDER_PRESSURE as f64;
+        table.row([
+            format!("here: {}", measurement.policy),
+            whole(|p| p.migrate_scanned),
+            whole(|p| p.free_scanned),
+            whole(|p| p.isolated),
+            whole(|p| p.migrated),
+            format!("{:.2}", mean(|p| p.failed)),
+            format!("{gained:.1}"),
+            format!("{:.2}", measurement.gained_per_thousand(UNDER_PRESSURE)),
+        ]);
+    }
+    table
 }
 
 /// Blocks gained per page migrated: what one selection gains within the budget, from memory in the same state, and how

@@ -5,7 +5,6 @@
 //! leaves chunks as unequally full as in the paper's figure 6.
 
 use std::collections::BTreeMap;
-use std::fmt::Write;
 use std::sync::Arc;
 
 use mega_core::compaction::{
@@ -13,6 +12,7 @@ use mega_core::compaction::{
     candidates,
 };
 use mega_core::promotion::Parameters;
+use mega_core::table::Table;
 use mega_linux::kernel::LiveKernel;
 use mega_linux::physical::PhysicalMemory;
 use serde::{Deserialize, Serialize};
@@ -175,10 +175,7 @@ pub(super) fn report(measurements: &[Measurement]) -> String {
     let mut text = String::from(
         "Trident figure 7: pages moved per 1 GiB chunk (the paper: smart compaction moves up to 85 % fewer bytes)\n\n",
     );
-    // Writing to a string does not fail.
-    let _ = writeln!(
-        text,
-        "{:<11} {:>6} {:>10} {:>8} {:>12} {:>14} {:>16} {:>15}",
+    let mut table = Table::new(&[
         "policy",
         "FMFI",
         "candidates",
@@ -186,23 +183,24 @@ pub(super) fn report(measurements: &[Measurement]) -> String {
         "moved/chunk",
         "in vain/chunk",
         "least at choice",
-        "least at start"
-    );
+        "least at start",
+    ]);
     for measurement in measurements {
         #[allow(clippy::cast_precision_loss)] // some chunks
         let candidates = measurement.mean(|round| round.occupancy.len() as f64);
-        let _ = writeln!(
-            text,
-            "{:<11} {:>6.3} {candidates:>10.1} {:>8.0} {:>12.0} {:>14.0} {:>16.0} {:>15.0}",
-            measurement.policy,
-            measurement.mean(|round| round.fmfi),
-            measurement.total(Round::emptied),
-            measurement.per_chunk(Round::migrated),
-            measurement.per_chunk(|round| round.in_vain),
-            measurement.per_chunk(Round::least),
-            measurement.per_chunk(Round::least_at_start),
-        );
+        let whole = |value: f64| format!("{value:.0}");
+        table.row([
+            measurement.policy.to_string(),
+            format!("{:.3}", measurement.mean(|round| round.fmfi)),
+            format!("{candidates:.1}"),
+            whole(measurement.total(Round::emptied)),
+            whole(measurement.per_chunk(Round::migrated)),
+            whole(measurement.per_chunk(|round| round.in_vain)),
+            whole(measurement.per_chunk(Round::least)),
+            whole(measurement.per_chunk(Round::least_at_start)),
+        ]);
     }
+    text += &table.to_string();
     let find = |name: &str| {
         measurements
             .iter()

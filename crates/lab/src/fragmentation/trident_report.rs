@@ -2,6 +2,8 @@
 
 use std::fmt::Write;
 
+use mega_core::table::Table;
+
 use super::shape::Shape;
 use super::trident_paper::{Mapped, PROGRAMS, PaperProgram};
 use super::trident_tables::{Case, MECHANISMS, Measurement};
@@ -32,31 +34,30 @@ fn mapped(text: &mut String, measurements: &[Measurement]) -> std::fmt::Result {
         } else {
             "unfragmented"
         };
-        write!(text, "{state:<24}")?;
-        for mechanism in MECHANISMS {
-            write!(text, "{mechanism:>17}")?;
-        }
-        writeln!(text)?;
+        let headings: Vec<&str> = std::iter::once(state)
+            .chain(MECHANISMS.iter().copied())
+            .collect();
+        let mut table = Table::new(&headings);
         for shape in Shape::ALL {
-            write!(text, "{:<24}", shape.name())?;
-            for mechanism in MECHANISMS {
+            let mut row = vec![shape.name().to_owned()];
+            row.extend(MECHANISMS.iter().map(|mechanism| {
                 let case = find(measurements, mechanism, shape, fragmented);
-                write!(text, "{:>17}", case.map_or("-".to_owned(), mapped_here))?;
-            }
-            writeln!(text)?;
+                case.map_or("-".to_owned(), mapped_here)
+            }));
+            table.row(row);
             for program in of_shape(shape) {
                 let there = if fragmented {
                     program.fragmented
                 } else {
                     program.unfragmented
                 };
-                write!(text, "{:<24}", format!("  paper: {}", program.name))?;
-                for mapped in there {
-                    write!(text, "{:>17}", mapped_there(program, mapped))?;
-                }
-                writeln!(text, "{:>17}", "-")?;
+                let mut row = vec![format!("  paper: {}", program.name)];
+                row.extend(there.map(|mapped| mapped_there(program, mapped)));
+                row.push("-".to_owned());
+                table.row(row);
             }
         }
+        write!(text, "{table}")?;
         writeln!(text)?;
     }
     Ok(())
@@ -68,51 +69,39 @@ fn failed(text: &mut String, measurements: &[Measurement]) -> std::fmt::Result {
         text,
         "Trident table 4: allocations of 1 GiB that failed, percent of the attempts (how many those were)\n"
     )?;
-    writeln!(
-        text,
-        "{:<24}{:>17}{:>17}{:>17}{:>17}",
-        "", "fault", "promotion, nc", "promotion", "FMFI"
-    )?;
     for fragmented in [false, true] {
-        writeln!(
-            text,
-            "{}",
-            if fragmented {
-                "fragmented"
-            } else {
-                "unfragmented"
-            }
-        )?;
+        let state = if fragmented {
+            "fragmented"
+        } else {
+            "unfragmented"
+        };
+        let mut table = Table::new(&[state, "fault", "promotion, nc", "promotion", "FMFI"]);
         for shape in Shape::ALL {
             let smart = find(measurements, SMART, shape, fragmented);
             let sequential = find(measurements, SEQUENTIAL, shape, fragmented);
             let fault = smart.map(|case| share(case.counts.fell_back, case.counts.faulted));
             let promotion = |case: &Case| share(case.refused, case.promoted);
             let cell = |value: Option<String>| value.unwrap_or_else(|| "-".to_owned());
-            writeln!(
-                text,
-                "{:<24}{:>17}{:>17}{:>17}{:>17}",
-                format!("  {}", shape.name()),
+            table.row([
+                shape.name().to_owned(),
                 cell(fault),
                 cell(sequential.map(promotion)),
                 cell(smart.map(promotion)),
                 cell(smart.map(|case| format!("{:.3}", case.fmfi))),
-            )?;
-            if fragmented {
-                for program in of_shape(shape) {
-                    let (fault, promotion) = program.failed;
-                    let fault = fault.map_or("NA".to_owned(), |percent| format!("{percent:.0} %"));
-                    let name = format!("    paper: {}", program.name);
-                    writeln!(
-                        text,
-                        "{name:<24}{fault:>17}{:>17}{:>17}{:>17}",
-                        "-",
-                        format!("{promotion:.0} %"),
-                        "0.95"
-                    )?;
-                }
+            ]);
+            // The paper has them for fragmented memory.
+            for program in of_shape(shape).filter(|_| fragmented) {
+                let (fault, promotion) = program.failed;
+                table.row([
+                    format!("  paper: {}", program.name),
+                    fault.map_or("NA".to_owned(), |percent| format!("{percent:.0} %")),
+                    "-".to_owned(),
+                    format!("{promotion:.0} %"),
+                    "0.95".to_owned(),
+                ]);
             }
         }
+        write!(text, "{table}")?;
     }
     writeln!(text)
 }
@@ -125,11 +114,13 @@ fn moved(text: &mut String, measurements: &[Measurement]) -> std::fmt::Result {
         "Trident figure 7: pages that the kernel moved to empty chunks, memory fragmented (the paper: smart compaction \
          copies up\nto 85 % fewer bytes)\n"
     )?;
-    writeln!(
-        text,
-        "{:<24}{:>17}{:>17}{:>17}{:>17}",
-        "", "chunks emptied", "not emptied", "pages moved", "moved/emptied"
-    )?;
+    let mut table = Table::new(&[
+        "",
+        "chunks emptied",
+        "not emptied",
+        "pages moved",
+        "moved/emptied",
+    ]);
     let mut per_chunk = Vec::new();
     for mechanism in [SEQUENTIAL, SMART] {
         let cases = || {
@@ -140,12 +131,16 @@ fn moved(text: &mut String, measurements: &[Measurement]) -> std::fmt::Result {
         let kept: u64 = cases().map(|case| case.counts.kept).sum();
         let moved: u64 = cases().map(|case| case.counts.moved).sum();
         let each = moved as f64 / emptied.max(1) as f64;
-        writeln!(
-            text,
-            "{mechanism:<24}{emptied:>17}{kept:>17}{moved:>17}{each:>17.0}"
-        )?;
+        table.row([
+            mechanism.to_owned(),
+            emptied.to_string(),
+            kept.to_string(),
+            moved.to_string(),
+            format!("{each:.0}"),
+        ]);
         per_chunk.push(each);
     }
+    write!(text, "{table}")?;
     if let [sequential, smart] = per_chunk[..]
         && sequential > 0.0
     {

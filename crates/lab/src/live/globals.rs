@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use mega_linux::kernel::{Kernel, LiveKernel};
+use mega_linux::run_dir::RunDir;
 use mega_linux::settings::changed_settings::ChangedSettings;
-use mega_linux::settings::run_dir::RunDir;
 use mega_linux::settings::stale;
 use mega_linux::settings::thp_mode::{Guard, ThpMode};
 

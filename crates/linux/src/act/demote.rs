@@ -16,20 +16,6 @@ const FIRST_ESTIMATE: Duration = Duration::from_micros(150);
 /// The kernel takes at most this many ranges in one call.
 const MOST_IN_A_CALL: usize = 64;
 
-/// Demotes, and learns how long a split holds the lock.
-#[derive(Clone, Copy, Debug)]
-pub struct Demoter {
-    per_split: Duration,
-}
-
-impl Default for Demoter {
-    fn default() -> Self {
-        Demoter {
-            per_split: FIRST_ESTIMATE,
-        }
-    }
-}
-
 /// What the kernel said to one call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Answer {
@@ -39,48 +25,48 @@ pub struct Answer {
     pub refused: Option<Cause>,
 }
 
-impl Demoter {
-    /// Demotes as many of the first of `regions` as fit one hold of the mmap lock of `bound`, at least 1. The
-    /// kernel holds the lock for reading over a whole call since 6.16, so the call is what is bounded.
-    pub fn demote(
-        &mut self,
-        kernel: &dyn Kernel,
-        process: &ProcessHandle,
-        regions: &[Region],
-        bound: Duration,
-    ) -> Answer {
-        let fitting = bound.as_nanos() / self.per_split.as_nanos().max(1);
-        let count = usize::try_from(fitting)
-            .unwrap_or(MOST_IN_A_CALL)
-            .clamp(1, MOST_IN_A_CALL)
-            .min(regions.len());
-        let ranges: Vec<_> = regions[..count]
-            .iter()
-            .map(|region| region.start()..region.start().saturating_add(BASE_PAGE_SIZE))
-            .collect();
-        let started = kernel.now();
-        let result = kernel.advise(process, &ranges, Advice::Cold);
-        let took = kernel.now().saturating_sub(started);
-        let answer = match result {
-            Ok(bytes) => {
-                let done = usize::try_from(bytes / BASE_PAGE_SIZE).unwrap_or(count);
-                // A call that ends early says why only when the rest is asked for again.
-                Answer {
-                    tried: done.clamp(1, count),
-                    refused: None,
-                }
+/// Demotes as many of the first of `regions` as fit one hold of the mmap lock of `bound`, at least 1. The
+/// kernel holds the lock for reading over a whole call since 6.16, so the call is what is bounded. `per_split` is how
+/// long one split took in this process so far, and is brought up to date.
+pub fn demote(
+    kernel: &dyn Kernel,
+    process: &ProcessHandle,
+    regions: &[Region],
+    bound: Duration,
+    per_split: &mut Option<Duration>,
+) -> Answer {
+    let expected = per_split.unwrap_or(FIRST_ESTIMATE);
+    let fitting = bound.as_nanos() / expected.as_nanos().max(1);
+    let count = usize::try_from(fitting)
+        .unwrap_or(MOST_IN_A_CALL)
+        .clamp(1, MOST_IN_A_CALL)
+        .min(regions.len());
+    let ranges: Vec<_> = regions[..count]
+        .iter()
+        .map(|region| region.start()..region.start().saturating_add(BASE_PAGE_SIZE))
+        .collect();
+    let started = kernel.now();
+    let result = kernel.advise(process, &ranges, Advice::Cold);
+    let took = kernel.now().saturating_sub(started);
+    let answer = match result {
+        Ok(bytes) => {
+            let done = usize::try_from(bytes / BASE_PAGE_SIZE).unwrap_or(count);
+            // A call that ends early says why only when the rest is asked for again.
+            Answer {
+                tried: done.clamp(1, count),
+                refused: None,
             }
-            Err(error) => Answer {
-                tried: 1,
-                refused: Some(cause(&error)),
-            },
-        };
-        if answer.refused.is_none() {
-            let each = took / u32::try_from(answer.tried).unwrap_or(1).max(1);
-            self.per_split = (self.per_split + each) / 2;
         }
-        answer
+        Err(error) => Answer {
+            tried: 1,
+            refused: Some(cause(&error)),
+        },
+    };
+    if answer.refused.is_none() {
+        let each = took / u32::try_from(answer.tried).unwrap_or(1).max(1);
+        *per_split = Some((expected + each) / 2);
     }
+    answer
 }
 
 fn cause(error: &io::Error) -> Cause {

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use mega_core::{Action, ActionKind, Cause, Outcome, PageSize, Region, RegionObservation, Span};
 
+use crate::act::demote;
 use crate::act::giant::{self, GiantPages};
 use crate::act::promote::{self, Answer};
 use crate::kernel::ProcessHandle;
@@ -233,9 +234,11 @@ impl<'a> Work<'a> {
         let mut rest = candidates.as_slice();
         while !rest.is_empty() {
             let started = self.host.kernel().now();
-            let answer = self
-                .target
-                .demote(self.host.kernel().as_ref(), rest, lock_bound);
+            let mut per_split = self.target.per_split;
+            let kernel = self.host.kernel().as_ref();
+            let handle = &self.target.handle;
+            let answer = demote::demote(kernel, handle, rest, lock_bound, &mut per_split);
+            self.target.per_split = per_split;
             let took = self.host.kernel().now().saturating_sub(started);
             self.target.longest_hold = self.target.longest_hold.max(took);
             let (tried, untried) = rest.split_at(answer.tried.clamp(1, rest.len()));

@@ -13,7 +13,7 @@ use mega_core::{BASE_PAGE_SIZE, HUGE_PAGE_SIZE};
 use crate::Error;
 use crate::doctor::own_sizes;
 use crate::kernel::Kernel;
-use crate::observe::tracker::own_memory::{Advice, OwnMemory};
+use crate::kernel::own_memory::{Advice, OwnMemory};
 
 /// Words in a region.
 const REGION: usize = HUGE_PAGE_SIZE as usize / size_of::<u64>();

@@ -8,7 +8,7 @@ use mega_core::{BASE_PAGE_SIZE, HUGE_PAGE_SIZE};
 use super::statistics::mean_of_costs;
 use super::turns::cpu_time;
 use crate::Error;
-use crate::observe::tracker::own_memory::{Advice, OwnMemory};
+use crate::kernel::own_memory::{Advice, OwnMemory};
 
 /// Regions that are promoted, each by itself: 64 MiB.
 const REGIONS: usize = 32;

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use crate::Error;
 use crate::kernel::Kernel;
-use crate::settings::run_dir::RunDir;
+use crate::run_dir::RunDir;
 use crate::settings::stale;
 use crate::settings::{ledger, thp_mode};
 

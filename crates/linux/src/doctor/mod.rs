@@ -18,8 +18,8 @@ use serde::Serialize;
 
 use crate::kernel::Kernel;
 use crate::observe::tracker_choice::{self, Choice};
+use crate::run_dir::RunDir;
 use crate::settings::ledger;
-use crate::settings::run_dir::RunDir;
 use crate::settings::thp_mode::Stale;
 use crate::{Error, TrackerKind};
 use left_behind::LeftBehind;

@@ -13,8 +13,8 @@ use rustix::fs::{Mode, OFlags};
 use rustix::process::{Pid, PidfdFlags};
 use rustix::time::ClockId;
 
-use crate::module::{ModuleRequest, ioctl};
-use crate::observe::tracker::own_memory::{self, OwnMemory};
+use crate::kernel::module::{ModuleRequest, ioctl};
+use crate::kernel::own_memory::{self, OwnMemory};
 
 use super::{Advice, FileHandle, Kernel, PageRange, PagemapScan, ProcessHandle, ThpDisable, sys};
 

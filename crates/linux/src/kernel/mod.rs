@@ -9,6 +9,8 @@ pub mod cgroup_namespace;
 #[cfg(any(test, feature = "fake"))]
 pub mod fake;
 mod live;
+pub(crate) mod module;
+pub(crate) mod own_memory;
 mod read_only;
 pub(crate) mod sys;
 
@@ -19,7 +21,7 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::module::ModuleRequest;
+use crate::kernel::module::ModuleRequest;
 
 pub use live::LiveKernel;
 pub use read_only::{ReadOnly, Refused};

@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::module::ModuleRequest;
+use crate::kernel::module::ModuleRequest;
 
 use super::{Advice, FileHandle, Kernel, PageRange, PagemapScan, ProcessHandle, ThpDisable};
 
@@ -139,11 +139,11 @@ impl<K: Kernel> Kernel for ReadOnly<K> {
 mod tests {
     use super::*;
     use crate::kernel::fake::{FakeKernel, FakeModule};
-    use crate::module::Device;
-    use crate::module::interface::{
+    use crate::kernel::module::interface::{
         BLOCKS_RESET, COMPACT_DRY_RUN, COMPACT_MOVE_HUGE, Compact, Demote, FreeZero, Promote,
         ScanBlocks, ScanTask, TASK_CLEAR,
     };
+    use crate::module::Device;
     use std::sync::Arc;
     use std::sync::atomic::{AtomicU32, Ordering};
 

@@ -2,6 +2,7 @@
 //! searched for zeros.
 
 pub(crate) mod bpf;
+pub(crate) mod carried;
 pub(crate) mod cgroups;
 pub mod clear;
 pub mod coverage;

@@ -26,7 +26,7 @@ use serde::Serialize;
 
 use crate::Error;
 use crate::kernel::Kernel;
-use crate::module::{Device, device, interface};
+use crate::module::{self, Device, interface};
 use page_flags::PageFlags;
 use zoneinfo::ZoneSpan;
 
@@ -95,7 +95,7 @@ impl PhysicalMemory {
             Reader::PageFlags(_, Error::OtherModule { theirs }) => {
                 Err(Error::OtherModule { theirs: *theirs })
             }
-            Reader::PageFlags(..) => Err(device::missing()),
+            Reader::PageFlags(..) => Err(module::missing()),
         }
     }
 
@@ -298,7 +298,7 @@ fn compact(
             Some(libc::ENXIO) => Stopped::NotInOneZone,
             Some(libc::EBUSY) => Stopped::Busy,
             Some(libc::EINTR) => Stopped::Interrupted,
-            _ => return Err(device::refused("empty a block", error)),
+            _ => return Err(module::refused("empty a block", error)),
         },
     };
     let counts = MigrationCounts {

@@ -8,8 +8,8 @@ use mega_core::compaction::{Block, BlockObservation, PAGES_PER_BLOCK};
 
 use crate::Error;
 use crate::module::Device;
-use crate::module::device::refused;
 use crate::module::interface::{self, ScanBlocks};
+use crate::module::refused;
 
 /// Blocks per request: 4 GiB, 32 KiB of answer.
 const BATCH: u32 = 2048;

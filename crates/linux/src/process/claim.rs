@@ -16,7 +16,7 @@ use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, fcntl};
 
 use crate::Error;
-use crate::settings::run_dir::RunDir;
+use crate::run_dir::RunDir;
 
 /// The file, in the run directory.
 const NAME: &str = "claims.lock";

@@ -54,8 +54,21 @@ pub fn identify(kernel: &dyn Kernel, pid: u32) -> Result<ProcessId, Error> {
     Ok(stat.process())
 }
 
+/// How that very process is; `None` where it has ended.
+#[must_use]
+pub fn stat_of(kernel: &dyn Kernel, process: ProcessId) -> Option<Stat> {
+    let stat = stat(kernel, process.pid).ok();
+    stat.filter(|stat| stat.process() == process)
+}
+
+/// The name of its command; empty where it has ended.
+#[must_use]
+pub fn name_of(kernel: &dyn Kernel, process: ProcessId) -> String {
+    stat_of(kernel, process).map_or_else(String::new, |stat| stat.name)
+}
+
 /// Whether `process` still runs.
 #[must_use]
 pub fn is_alive(kernel: &dyn Kernel, process: ProcessId) -> bool {
-    stat(kernel, process.pid).is_ok_and(|stat| stat.process() == process && !stat.has_exited())
+    stat_of(kernel, process).is_some_and(|stat| !stat.has_exited())
 }

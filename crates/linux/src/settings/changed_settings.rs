@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use crate::Error;
 use crate::kernel::Kernel;
+use crate::run_dir::RunDir;
 use crate::settings::ledger::Guard;
-use crate::settings::run_dir::RunDir;
 
 /// Keeps settings changed for as long as it lives.
 pub struct ChangedSettings {

@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use crate::Error;
 use crate::kernel::Kernel;
+use crate::run_dir::RunDir;
 use crate::settings::ledger::Guard;
-use crate::settings::run_dir::RunDir;
 
 /// Where the kernel keeps it.
 pub const PATH: &str = "/sys/kernel/debug/anon_pud/sequential";

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::Error;
 use crate::kernel::{Kernel, Refused, ThpDisable, sys};
-use crate::settings::run_dir::RunDir;
+use crate::run_dir::RunDir;
 use crate::settings::thp_mode::{self, Guard, ThpMode};
 
 /// What faults of a started program take.

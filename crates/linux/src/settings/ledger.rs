@@ -21,7 +21,7 @@ use rustix::fs::FlockOperation;
 use serde::{Deserialize, Serialize};
 
 use crate::kernel::Kernel;
-use crate::settings::run_dir::RunDir;
+use crate::run_dir::RunDir;
 use crate::settings::thp_mode;
 use crate::{Error, process};
 

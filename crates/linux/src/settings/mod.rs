@@ -7,7 +7,6 @@ pub mod fault;
 pub mod ledger;
 mod old_record;
 pub mod policies;
-pub mod run_dir;
 pub mod shared_memory;
 pub mod stale;
 pub mod thp_mode;

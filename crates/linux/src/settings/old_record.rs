@@ -12,7 +12,7 @@ use serde::Deserialize;
 use super::ledger::{Stale, read, write};
 use crate::Error;
 use crate::kernel::Kernel;
-use crate::settings::run_dir::RunDir;
+use crate::run_dir::RunDir;
 
 const RECORD: &str = "changed_settings.json";
 const LOCK: &str = "changed_settings.lock";

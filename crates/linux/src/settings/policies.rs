@@ -7,9 +7,9 @@ use mega_core::promotion::MachineSetting;
 
 use crate::Error;
 use crate::kernel::Kernel;
+use crate::run_dir::RunDir;
 use crate::settings::chunk_order;
 use crate::settings::ledger::Guard;
-use crate::settings::run_dir::RunDir;
 
 /// The settings that are held for policies. Each is put back when no policy wants it any more, and when this is dropped.
 #[derive(Default)]

@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::Error;
 use crate::kernel::Kernel;
+use crate::run_dir::RunDir;
 use crate::settings::ledger::Guard;
-use crate::settings::run_dir::RunDir;
 
 /// Where the kernel keeps it.
 pub const PATH: &str = "/sys/kernel/mm/transparent_hugepage/shmem_enabled";

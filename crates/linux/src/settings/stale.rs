@@ -6,7 +6,7 @@ use super::ledger::{self, Stale};
 use super::{old_record, thp_mode};
 use crate::Error;
 use crate::kernel::Kernel;
-use crate::settings::run_dir::RunDir;
+use crate::run_dir::RunDir;
 
 /// Everything global that killed megas left changed. Changes nothing.
 ///

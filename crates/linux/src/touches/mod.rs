@@ -5,7 +5,6 @@
 //! flushed at each clearing, and that the processor sets the bits again; the meter rests in between so that this stays
 //! within [`Effort::share`].
 
-mod carried;
 mod looks;
 mod report;
 mod units;
@@ -17,7 +16,6 @@ use mega_core::worth::{Sampling, Touches, touches};
 use crate::target::Held;
 use crate::{Error, Host};
 
-pub(crate) use carried::Carried;
 use looks::Looks;
 use units::Units;
 use used::UsedTime;

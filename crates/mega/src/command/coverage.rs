@@ -15,7 +15,6 @@ use mega_linux::{Error, Host, HostOptions, LinuxMachine, MachineOptions, observe
 use crate::cli::Coverage;
 use crate::control;
 use crate::exit::Failure;
-use crate::manager::snapshot;
 use crate::output;
 use crate::report::{
     CoverageReport, GroupStatus, MachineSupply, Managed, ManagerStatus, ProcessCoverage, VERSION,
@@ -111,7 +110,7 @@ fn look(args: &Coverage, host: &Arc<Host>) -> Result<CoverageReport, Failure> {
         let promised = managed.as_ref().and_then(|managed| managed.promised);
         let mut one = ProcessCoverage::new(
             process.pid,
-            snapshot::name(host, process),
+            process::name_of(host.kernel().as_ref(), process),
             managed,
             &found,
             args.min.or(promised),

@@ -1,12 +1,13 @@
 //! `mega daemon`: manages the programs that the configuration selects, until it is stopped.
 
+use mega_core::ActionKind;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
 use mega_linux::kernel::{Kernel, LiveKernel, cgroup_namespace, give_back_freed_memory};
+use mega_linux::run_dir::RunDir;
 use mega_linux::settings::fault::{FaultMeans, FaultMode};
-use mega_linux::settings::run_dir::RunDir;
 use mega_linux::settings::stale;
 use mega_linux::{Host, HostOptions};
 use nix::sys::signal::Signal;
@@ -24,12 +25,12 @@ use crate::history::Recorder;
 use crate::manager::Manager;
 use crate::manager::snapshot::Fault;
 use crate::manager::watchdog;
-use crate::manager::worker::Worker;
 use crate::metrics::{self, Endpoint};
 use crate::node_features::NodeFeatures;
 use crate::output;
 use crate::report::{ManagerStatus, Mode};
 use crate::signals::Signals;
+use crate::worker::Worker;
 
 /// How often the daemon checks that its manager lives.
 const CHECK: Duration = Duration::from_secs(1);
@@ -255,8 +256,8 @@ fn log_totals(status: &ManagerStatus) {
         info!(
             "{}: {} promoted, {} demoted, {} failed, {} bytes copied, {} bytes given back",
             group.name,
-            actions.promoted,
-            actions.demoted,
+            actions.done[ActionKind::Promote],
+            actions.done[ActionKind::Demote],
             actions.failures.count(),
             actions.bytes_copied,
             actions.bytes_given_back

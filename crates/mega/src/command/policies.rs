@@ -5,11 +5,12 @@ use std::process::ExitCode;
 
 use mega_core::compaction::{self, CompactionInfo, DEFAULT_COMPACTION};
 use mega_core::promotion::{DEFAULT_POLICY, ParameterInfo, PolicyInfo, registry};
+use mega_core::table::Table;
 use serde::Serialize;
 
 use crate::cli::Policies;
 use crate::exit::Failure;
-use crate::output::{self, Table};
+use crate::output;
 use crate::report::VERSION;
 
 /// What `mega policies --json` prints.

@@ -5,13 +5,15 @@ use std::process::ExitCode;
 
 use mega_core::bytes;
 use mega_core::profile::{Key, MappingProfile, Profile, Verdict};
+use mega_core::table::Table;
 use mega_linux::profile::{Store, Stored};
 use serde::Serialize;
 
 use crate::cli::{ForgetProfiles, Profiles, ProfilesCommand, ShowProfile};
 use crate::exit::Failure;
-use crate::output::{self, Table};
+use crate::output;
 use crate::report::VERSION;
+use crate::share::percent;
 
 /// What `mega profiles list --json` prints.
 #[derive(Serialize)]
@@ -252,10 +254,6 @@ fn next_time_in_words(known: &MappingProfile, verdict: Verdict) -> String {
         }
         Verdict::Base(why) => format!("base pages ({})", why.in_words()),
     }
-}
-
-fn percent(share: Option<f64>) -> String {
-    share.map_or_else(|| "-".to_owned(), |share| format!("{:.1} %", share * 100.0))
 }
 
 fn or_none(text: &str) -> &str {

@@ -7,13 +7,14 @@ use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use mega_core::ActionKind;
 use mega_core::bytes;
 use mega_core::engine::Interval;
 use mega_core::promotion;
 use mega_linux::kernel::{Kernel, LiveKernel};
 use mega_linux::profile::Store;
+use mega_linux::run_dir::RunDir;
 use mega_linux::settings::fault::{FaultControl, FaultMode};
-use mega_linux::settings::run_dir::RunDir;
 use mega_linux::settings::stale;
 use mega_linux::{Host, HostOptions};
 use mega_record::Header;
@@ -25,12 +26,12 @@ use crate::events::Change;
 use crate::exit::Failure;
 use crate::manager::Manager;
 use crate::manager::snapshot::Fault;
-use crate::manager::worker::Worker;
 use crate::output;
 use crate::profiling::{self, Profiling};
 use crate::recording::{self, Tape};
 use crate::report::{Actions, GainReport, ManagerStatus, Mode, ProfileUse, RunReport, VERSION};
 use crate::supervise::Supervisor;
+use crate::worker::Worker;
 
 /// How often the manager shows that it is alive. Nobody watches it under `mega run`.
 const PATIENCE: Duration = Duration::from_secs(3600);
@@ -271,19 +272,24 @@ fn summary(state: &ManagerStatus) -> String {
     let actions = state.actions().next().unwrap_or(&nothing);
     let mut lines = vec![format!(
         "{} regions promoted, {} demoted, in {} observations (policy {policy}, tracker {})",
-        actions.promoted, actions.demoted, actions.steps, state.tracker
+        actions.done[ActionKind::Promote],
+        actions.done[ActionKind::Demote],
+        actions.steps,
+        state.tracker
     )];
     lines.extend(actions.giant_in_words());
     if state.dry_run {
         lines.push(format!(
             "dry run: would have promoted {} and demoted {}",
-            actions.would_promote, actions.would_demote
+            actions.left_out[ActionKind::Promote],
+            actions.left_out[ActionKind::Demote]
         ));
         let giant = [
-            actions.would_promote_giant,
-            actions.would_demote_giant,
-            actions.would_free_zero,
-        ];
+            ActionKind::PromoteGiant,
+            ActionKind::DemoteGiant,
+            ActionKind::FreeZero,
+        ]
+        .map(|kind| actions.left_out[kind]);
         if giant.iter().any(|&spans| spans > 0) {
             let [promoted, demoted, searched] = giant;
             lines.push(format!(

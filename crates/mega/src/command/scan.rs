@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use mega_core::bytes;
 use mega_core::engine::{Would, would};
 use mega_core::promotion::{self, Parameters};
+use mega_core::table::Table;
 use mega_core::worth::{self, Worth};
 use mega_core::{
     ActionKind, HUGE_PAGE_SIZE, Machine, Observation, PageSize, ProcessId, ProcessObservation,
@@ -17,16 +18,16 @@ use mega_core::{
 use mega_linux::calibrate::{self, Stored};
 use mega_linux::kernel::LiveKernel;
 use mega_linux::process::claim::{Claim, ClaimError, Claims};
-use mega_linux::settings::run_dir::RunDir;
+use mega_linux::run_dir::RunDir;
 use mega_linux::touches::Effort;
 use mega_linux::{Error, Host, HostOptions, LinuxMachine, MachineOptions, process};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::cli::Scan;
 use crate::exit::Failure;
-use crate::output::{self, Table, bytes_or_dash};
+use crate::output::{self, bytes_or_dash};
 use crate::report::{
-    Memory, NotEligibleReport, RegionReport, ScanReport, ScanTotals, VERSION, region_reports,
+    Memory, NotEligibleReport, RegionReport, ScanReport, ScanTotals, VERSION, region_reports, words,
 };
 
 /// How long the touch meter looks at most.
@@ -309,30 +310,25 @@ fn regions_in_words(rows: &[Vec<RegionReport>]) -> String {
 
 fn would_in_words(would: &BTreeMap<String, Would>) -> String {
     let mut text = String::from("What each policy would do once its decisions have settled:\n\n");
-    let mut headings = vec!["policy", "promotions", "demotions", "copied", "given back"];
     let any_giant = would.values().any(|would| {
         would
             .wanted
             .iter()
             .any(|(kind, count)| kind.page_size() == PageSize::Giant && *count > 0)
     });
-    if any_giant {
-        headings.extend(["to giant pages", "from giant pages", "searched"]);
-    }
+    let kinds = || {
+        let all = ActionKind::ALL.into_iter();
+        all.filter(|kind| any_giant || kind.page_size() != PageSize::Giant)
+    };
+    let mut headings = vec!["policy"];
+    headings.extend(kinds().map(|kind| words(kind).plural));
+    headings.extend(["copied", "given back"]);
     let mut table = Table::new(&headings);
     for (policy, would) in would {
-        let mut row = vec![
-            policy.clone(),
-            would.wanted[ActionKind::Promote].to_string(),
-            would.wanted[ActionKind::Demote].to_string(),
-            bytes::format(would.bytes_copied),
-            bytes::format(would.bytes_given_back),
-        ];
-        if any_giant {
-            row.push(would.wanted[ActionKind::PromoteGiant].to_string());
-            row.push(would.wanted[ActionKind::DemoteGiant].to_string());
-            row.push(would.wanted[ActionKind::FreeZero].to_string());
-        }
+        let mut row = vec![policy.clone()];
+        row.extend(kinds().map(|kind| would.wanted[kind].to_string()));
+        row.push(bytes::format(would.bytes_copied));
+        row.push(bytes::format(would.bytes_given_back));
         table.row(row);
     }
     // Writing to a string does not fail.
@@ -370,7 +366,7 @@ mod tests {
         let text = would_in_words(&would);
         let heading = text.lines().nth(2).expect("a heading");
         assert!(
-            heading.ends_with("to giant pages  from giant pages  searched"),
+            heading.contains("demotions  promotions to giant pages  demotions of giant pages"),
             "{text}"
         );
         let last: Vec<&str> = text
@@ -381,7 +377,7 @@ mod tests {
             .collect();
         assert_eq!(
             last,
-            ["trident", "0", "0", "0", "B", "0", "B", "3", "0", "0"]
+            ["trident", "0", "0", "3", "0", "0", "0", "B", "0", "B"]
         );
     }
 }

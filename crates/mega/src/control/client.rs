@@ -5,11 +5,12 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use mega_linux::settings::run_dir::RunDir;
+use mega_linux::run_dir::RunDir;
 
 use super::{Command, LONGEST_LINE, Place, Request, Response, folder};
 use crate::exit::Failure;
-use crate::report::{DayReport, ManagerStatus, ProcessDetail};
+use crate::history::DayReport;
+use crate::report::{ManagerStatus, ProcessDetail};
 
 /// How long a manager may take to answer.
 const PATIENCE: Duration = Duration::from_secs(5);

@@ -13,7 +13,8 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::events::Event;
-use crate::report::{DayReport, ManagerStatus, ProcessDetail};
+use crate::history::DayReport;
+use crate::report::{ManagerStatus, ProcessDetail};
 
 pub(crate) use client::{ask_everyone, ask_for_history, ask_for_process};
 pub(crate) use follow::{News, Place, follow, managers};

@@ -6,15 +6,15 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use mega_linux::settings::run_dir::RunDir;
+use mega_linux::run_dir::RunDir;
 use rustix::net::sockopt::socket_peercred;
 use rustix::process::geteuid;
 
 use super::feed::Feeds;
 use super::{Command, Request, Response, folder};
 use crate::exit::Failure;
-use crate::manager::worker::Published;
-use crate::report::{DayReport, VERSION};
+use crate::published::Published;
+use crate::report::VERSION;
 
 /// How long a peer may take to ask, and to read the answer.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -182,7 +182,7 @@ fn respond(line: &str, published: &Published) -> Answer {
         Ok(Request {
             command: Command::History,
             ..
-        }) => match DayReport::of(published) {
+        }) => match published.day() {
             Some(day) => Response {
                 version: VERSION,
                 history: Some(day),

@@ -7,7 +7,7 @@ use mega_core::engine::ProcessSummary;
 use mega_core::{MemoryObservation, ProcessId};
 
 use super::change::{Change, Fulfilment, Who};
-use crate::report::{cause_name, free_blocks};
+use crate::report::free_blocks;
 
 /// How long a process has to be short of what is promised before that is told. A program that maps more memory is short
 /// until mega has promoted it.
@@ -130,7 +130,7 @@ fn fulfilment(promised: f64, summary: &ProcessSummary, memory: &MemoryObservatio
         last_failure: summary
             .tally
             .last_failure
-            .map(|failure| cause_name(failure.cause).to_owned()),
+            .map(|failure| failure.cause.name().to_owned()),
         free_blocks: free_blocks(memory),
     }
 }

@@ -196,7 +196,7 @@ impl SelectionSlot {
         self.wanted = mean.with(self.wanted, look.wanted);
         self.rest = mean.of_each(&self.rest, &look.rest);
         self.not_eligible = mean.of_each(&self.not_eligible, &look.not_eligible);
-        let part = crate::processes::share(look.huge, look.mapped);
+        let part = crate::share::share(look.huge, look.mapped);
         self.lowest = match (self.lowest, part) {
             (Some(lowest), Some(part)) => Some(lowest.min(part)),
             (lowest, part) => lowest.or(part),
@@ -274,6 +274,7 @@ impl Mean {
 mod tests {
     use super::super::look::tests::look;
     use super::*;
+    use mega_core::ActionKind;
     use proptest::prelude::*;
 
     const GIB: u64 = 1 << 30;
@@ -297,11 +298,11 @@ mod tests {
     fn states_are_averaged_and_counts_are_added() {
         let mut day = Day::default();
         let mut first = look("web", 4 * GIB, GIB);
-        first.selections[0].done.promoted = 7;
+        first.selections[0].done.done[ActionKind::Promote] = 7;
         first.cpu_seconds = 0.5;
         day.add(&at(first.clone(), 0));
         let mut second = look("web", 4 * GIB, 3 * GIB);
-        second.selections[0].done.promoted = 10;
+        second.selections[0].done.done[ActionKind::Promote] = 10;
         second.selections[0].short = 2;
         second.cpu_seconds = 2.5;
         assert!(day.add(&at(second, 3)).is_none());
@@ -313,7 +314,10 @@ mod tests {
         let web = &slot.selections[0];
         // One second of 1 GiB, three of 3 GiB.
         assert_eq!((web.mapped, web.huge), (4 * GIB, 5 * GIB / 2));
-        assert_eq!((web.done.promoted, web.lowest), (10, Some(0.25)));
+        assert_eq!(
+            (web.done.done[ActionKind::Promote], web.lowest),
+            (10, Some(0.25))
+        );
         assert_eq!((web.short, web.short_seconds), (2, 3.0));
         let program = &web.uncovered[0];
         assert_eq!(
@@ -339,15 +343,15 @@ mod tests {
     fn a_restart_goes_on_with_the_slot_that_it_finds() {
         let mut before = Day::default();
         let mut one = look("web", 4, 1);
-        one.selections[0].done.promoted = 5;
+        one.selections[0].done.done[ActionKind::Promote] = 5;
         before.add(&at(one.clone(), 10));
         let kept: Vec<String> = before.lines().iter().map(|line| line.to_string()).collect();
         let mut day = Day::of(&kept);
-        one.selections[0].done.promoted = 2;
+        one.selections[0].done.done[ActionKind::Promote] = 2;
         assert!(day.add(&at(one.clone(), 20)).is_none());
         assert_eq!(day.lines().len(), 1);
         let slot = slots(&day).pop().expect("a slot");
-        assert_eq!(slot.selections[0].done.promoted, 7);
+        assert_eq!(slot.selections[0].done.done[ActionKind::Promote], 7);
         assert_eq!(slot.seconds, 2.0);
     }
 
@@ -357,14 +361,14 @@ mod tests {
         let with = |steps, promoted| {
             let mut one = look("web", 4, 1);
             one.selections[0].done.steps = steps;
-            one.selections[0].done.promoted = promoted;
+            one.selections[0].done.done[ActionKind::Promote] = promoted;
             one
         };
         day.add(&at(with(100, 50), 0));
         day.add(&at(with(3, 4), 10));
         day.add(&at(with(9, 5), 20));
         let slot = slots(&day).pop().expect("a slot");
-        assert_eq!(slot.selections[0].done.promoted, 55);
+        assert_eq!(slot.selections[0].done.done[ActionKind::Promote], 55);
     }
 
     #[test]
@@ -404,7 +408,7 @@ mod tests {
                 second += pause;
                 promoted += more;
                 let mut one = look("web", 100, huge);
-                one.selections[0].done.promoted = promoted;
+                one.selections[0].done.done[ActionKind::Promote] = promoted;
                 ended.extend(day.add(&at(one, second)));
             }
             let all = slots(&day);
@@ -415,7 +419,7 @@ mod tests {
             let ended = ended.iter().map(|line| slot(line));
             let counted: u64 = ended
                 .chain([last.clone()])
-                .map(|slot| slot.selections[0].done.promoted)
+                .map(|slot| slot.selections[0].done.done[ActionKind::Promote])
                 .sum();
             prop_assert_eq!(counted, promoted);
             for slot in all {

@@ -182,6 +182,7 @@ fn bounded(mut selections: Vec<SelectionLook>) -> Vec<SelectionLook> {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+    use mega_core::ActionKind;
 
     /// A look at one selection with one program, a part of it in huge pages.
     pub(in crate::history) fn look(selection: &str, mapped: u64, huge: u64) -> Look {
@@ -218,7 +219,7 @@ pub(crate) mod tests {
     fn selections_beyond_the_bound_are_summed() {
         let one = |number: usize| {
             let mut selection = look(&format!("s{number}"), 10, 4).selections.remove(0);
-            selection.done.promoted = 1;
+            selection.done.done[ActionKind::Promote] = 1;
             selection
         };
         let few: Vec<SelectionLook> = (0..MOST_SELECTIONS).map(one).collect();
@@ -228,7 +229,10 @@ pub(crate) mod tests {
         assert_eq!(bounded.len(), MOST_SELECTIONS);
         let others = bounded.last().expect("the sum");
         assert_eq!((others.name.as_str(), others.processes), (OTHERS, 10));
-        assert_eq!((others.mapped, others.done.promoted), (100, 10));
+        assert_eq!(
+            (others.mapped, others.done.done[ActionKind::Promote]),
+            (100, 10)
+        );
         assert_eq!(others.uncovered.len(), 1);
         assert_eq!(others.uncovered[0].base(), 60);
     }

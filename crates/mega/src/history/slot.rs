@@ -4,12 +4,10 @@
 use std::collections::BTreeMap;
 use std::ops::{AddAssign, Sub};
 
-use mega_core::ActionKind;
 use mega_core::engine::Totals;
 use mega_core::worth::Estimate;
+use mega_core::{PerKind, per_kind};
 use serde::{Deserialize, Serialize};
-
-use crate::report::cause_name;
 
 /// The length of a slot, in seconds.
 pub(crate) const SLOT: u64 = 300;
@@ -104,12 +102,10 @@ impl Uncovered {
 #[serde(default)]
 pub(crate) struct Done {
     pub(crate) steps: u64,
-    pub(crate) promoted: u64,
-    pub(crate) demoted: u64,
-    pub(crate) promoted_giant: u64,
-    pub(crate) demoted_giant: u64,
-    pub(crate) would_promote: u64,
-    pub(crate) would_demote: u64,
+    #[serde(flatten, with = "per_kind::done")]
+    pub(crate) done: PerKind<u64>,
+    #[serde(flatten, with = "per_kind::left_out")]
+    pub(crate) left_out: PerKind<u64>,
     pub(crate) bytes_copied: u64,
     pub(crate) bytes_given_back: u64,
     pub(crate) bloat_bytes_added: u64,
@@ -130,17 +126,13 @@ impl Done {
         let mut failures = Counts::new();
         for (_, causes) in totals.failures.iter() {
             for (cause, count) in causes {
-                *failures.entry(cause_name(*cause).to_owned()).or_default() += count;
+                *failures.entry(cause.name().to_owned()).or_default() += count;
             }
         }
         Done {
             steps: totals.steps,
-            promoted: totals.done[ActionKind::Promote],
-            demoted: totals.done[ActionKind::Demote],
-            promoted_giant: totals.done[ActionKind::PromoteGiant],
-            demoted_giant: totals.done[ActionKind::DemoteGiant],
-            would_promote: totals.left_out[ActionKind::Promote],
-            would_demote: totals.left_out[ActionKind::Demote],
+            done: totals.done,
+            left_out: totals.left_out,
             bytes_copied: totals.bytes_copied,
             bytes_given_back: totals.bytes_given_back,
             bloat_bytes_added: totals.bloat_bytes_added,
@@ -182,12 +174,8 @@ impl Done {
         // Taken apart so that a new field cannot be forgotten here.
         let Done {
             steps,
-            promoted,
-            demoted,
-            promoted_giant,
-            demoted_giant,
-            would_promote,
-            would_demote,
+            done,
+            left_out,
             bytes_copied,
             bytes_given_back,
             bloat_bytes_added,
@@ -199,12 +187,8 @@ impl Done {
         } = other;
         Done {
             steps: put(self.steps, *steps),
-            promoted: put(self.promoted, *promoted),
-            demoted: put(self.demoted, *demoted),
-            promoted_giant: put(self.promoted_giant, *promoted_giant),
-            demoted_giant: put(self.demoted_giant, *demoted_giant),
-            would_promote: put(self.would_promote, *would_promote),
-            would_demote: put(self.would_demote, *would_demote),
+            done: self.done.zip(done, &put),
+            left_out: self.left_out.zip(left_out, &put),
             bytes_copied: put(self.bytes_copied, *bytes_copied),
             bytes_given_back: put(self.bytes_given_back, *bytes_given_back),
             bloat_bytes_added: put(self.bloat_bytes_added, *bloat_bytes_added),

@@ -8,7 +8,7 @@ use mega_core::{HUGE_PAGE_SIZE, PageSize};
 use mega_linux::process::anatomy::{Anatomy, Part};
 use mega_linux::process::not_eligible::{NotEligible, Reason};
 
-use crate::report::{CellReport, MappingReport, cause_name};
+use crate::report::{CellReport, MappingReport};
 
 /// Cells of all mappings together, about: enough for a large screen, few enough for one answer.
 const CELLS: usize = 1024;
@@ -155,7 +155,7 @@ fn reason(verdict: Verdict) -> &'static str {
         Verdict::Huge => "huge",
         Verdict::Due => "due",
         Verdict::Swapped => "swapped",
-        Verdict::Held(Why::Failed(cause)) => cause_name(cause),
+        Verdict::Held(Why::Failed(cause)) => cause.name(),
         Verdict::Held(Why::Unreported) => "no_answer",
         Verdict::Held(Why::InVain) => "in_vain",
         Verdict::Held(Why::LeftOut) => "dry_run",

@@ -10,11 +10,11 @@ use mega_core::savings::Savings;
 use mega_core::{Machine, ProcessId};
 use mega_linux::process::claim::{Claim, ClaimError, Claims};
 use mega_linux::process::not_eligible::NotEligible;
-use mega_linux::{Error, Host};
+use mega_linux::{Error, Host, process};
 
 use super::own_share::{OwnShare, machine_options};
 use super::refusals::Refusals;
-use super::snapshot::{self, GroupSnapshot};
+use super::snapshot::GroupSnapshot;
 use crate::config::Settings;
 use crate::events::{Change, Followed, Who};
 
@@ -113,7 +113,7 @@ impl Group {
     }
 
     pub(super) fn who(&self, process: ProcessId) -> Who {
-        let name = snapshot::name(self.machine.inner.host(), process);
+        let name = process::name_of(self.machine.inner.host().kernel().as_ref(), process);
         Who::new(&self.name, process, name)
     }
 
@@ -121,7 +121,7 @@ impl Group {
     pub(super) fn follow(&mut self, processes: &BTreeSet<ProcessId>) -> Vec<Change> {
         let host = self.machine.inner.host();
         self.followed.update(&self.name, processes, |process| {
-            snapshot::name(host, process)
+            process::name_of(host.kernel().as_ref(), process)
         })
     }
 
@@ -137,7 +137,7 @@ impl Group {
         let host = self.machine.inner.host();
         let refused = self.refusals.renew(
             refused.map(|(process, error)| (process, error.to_string())),
-            |process| snapshot::name(host, process),
+            |process| process::name_of(host.kernel().as_ref(), process),
             |process| self.claims.contains_key(process),
         );
         let mut changes: Vec<Change> = refused
@@ -181,7 +181,7 @@ impl Group {
         self.unmet.clone_from(&report.unmet);
         let host = self.machine.inner.host();
         self.savings.step(&report.processes, |process| {
-            snapshot::stat(host, process).map(|stat| stat.cpu_time())
+            process::stat_of(host.kernel().as_ref(), process).map(|stat| stat.cpu_time())
         });
         if !(report.processes.is_empty() && self.keeps_ended) {
             self.latest = Some(Arc::new(report));

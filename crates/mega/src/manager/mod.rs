@@ -11,7 +11,6 @@ pub(crate) mod refusals;
 pub(crate) mod snapshot;
 pub(crate) mod watch;
 pub(crate) mod watchdog;
-pub(crate) mod worker;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
@@ -22,10 +21,10 @@ use mega_core::ProcessId;
 use mega_core::engine::Unmet;
 use mega_core::promotion::{self, MachineSetting};
 use mega_linux::process::claim::Claims;
+use mega_linux::run_dir::RunDir;
 use mega_linux::settings::fault::{FaultControl, FaultMode};
 use mega_linux::settings::ledger::Guard;
 use mega_linux::settings::policies::PolicySettings;
-use mega_linux::settings::run_dir::RunDir;
 use mega_linux::settings::shared_memory::{self, SharedMemory};
 use mega_linux::{Error, Host, process};
 

@@ -11,8 +11,8 @@ use std::time::Duration;
 use mega_core::ProcessId;
 use mega_core::engine::{Interval, StepReport, Totals};
 use mega_core::worth::Estimate;
+use mega_linux::kernel::Kernel;
 use mega_linux::physical::buddyinfo;
-use mega_linux::process::Stat;
 use mega_linux::process::anatomy::anatomy;
 use mega_linux::process::not_eligible::NotEligible;
 use mega_linux::settings::fault::{FaultMeans, FaultMode};
@@ -112,7 +112,7 @@ impl Snapshot {
             groups: self
                 .groups
                 .iter()
-                .map(|group| group.status(&self.host))
+                .map(|group| group.status(kernel))
                 .collect(),
             compaction: self.compaction,
             last_error: self.last_error.clone(),
@@ -165,10 +165,10 @@ impl GroupSnapshot {
         short.count() as u64
     }
 
-    fn status(&self, host: &Host) -> GroupStatus {
+    fn status(&self, kernel: &dyn Kernel) -> GroupStatus {
         let summaries = self.latest.iter().flat_map(|report| &report.processes);
         let processes: Vec<ProcessReport> = summaries
-            .map(|summary| (summary, stat(host, summary.process)))
+            .map(|summary| (summary, process::stat_of(kernel, summary.process)))
             .map(|(summary, stat)| ProcessReport {
                 pid: summary.process.pid,
                 resident: stat.as_ref().map_or(0, |stat| stat.resident),
@@ -211,17 +211,4 @@ impl GroupSnapshot {
             last_error: self.last_error.clone(),
         }
     }
-}
-
-/// The name of a process's command; empty where the process has ended.
-pub(crate) fn name(host: &Host, process: ProcessId) -> String {
-    stat(host, process)
-        .map(|stat| stat.name)
-        .unwrap_or_default()
-}
-
-/// `None` where the process has ended.
-pub(crate) fn stat(host: &Host, process: ProcessId) -> Option<Stat> {
-    let stat = process::stat(host.kernel().as_ref(), process.pid).ok();
-    stat.filter(|stat| stat.process() == process)
 }

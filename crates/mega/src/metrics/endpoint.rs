@@ -8,7 +8,7 @@ use super::page::Pages;
 use super::server::Server;
 use crate::config::Metrics;
 use crate::exit::Failure;
-use crate::manager::worker::Published;
+use crate::published::Published;
 
 /// Serves metrics. Without a socket it does nothing, and has no thread.
 pub(crate) struct Endpoint {

@@ -12,7 +12,6 @@ use prometheus_client::registry::{Registry, Unit};
 
 use super::cgroups::Cgroup;
 use super::sample::{Sample, Selection};
-use crate::report::cause_name;
 
 /// What such a text is called in HTTP.
 pub(super) const MEDIA_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -455,7 +454,7 @@ impl Sample {
                     let labels = [
                         ("selection", selection.name.as_str()),
                         ("action", kind.name()),
-                        ("cause", cause_name(cause)),
+                        ("cause", cause.name()),
                     ];
                     (labels, count.copied().unwrap_or(0))
                 })

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use super::exposition;
 use super::sample::Sample;
-use crate::manager::worker::Published;
+use crate::published::Published;
 
 /// How long a page serves.
 const FRESH: Duration = Duration::from_secs(1);

@@ -13,7 +13,7 @@ use super::cgroups::{Cgroup, Sums};
 use crate::config::Settings;
 use crate::events::Change;
 use crate::manager::snapshot::{GroupSnapshot, Snapshot};
-use crate::manager::worker::Published;
+use crate::published::Published;
 use crate::report::{CompactionReport, Observed};
 
 /// What one scrape shows.

@@ -12,7 +12,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use super::connection::{Connection, Waits};
 use super::listener::{Listener, Stream};
 use super::page::Pages;
-use crate::manager::worker::Published;
+use crate::published::Published;
 
 /// Clients at a time. One more takes the place of the one that came first.
 const MOST: usize = 16;

@@ -5,7 +5,8 @@ use std::cmp::Ordering;
 use clap::ValueEnum;
 use mega_core::bytes;
 
-use super::{Row, bytes_or_blank, cpu_time, descending, percent, share};
+use super::{Row, bytes_or_blank, cpu_time, descending};
+use crate::share::{percent, share};
 
 /// A column, by which the table can be sorted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

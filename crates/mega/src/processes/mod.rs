@@ -8,6 +8,7 @@ use mega_core::bytes;
 use mega_core::worth::Estimate;
 
 use crate::report::{LastFailure, ManagerStatus, Observed, ProcessReport, TallyReport};
+use crate::share::share;
 
 pub(crate) use column::Column;
 
@@ -57,20 +58,6 @@ impl LastFailure {
             steps => format!("{cause}, {steps} steps ago"),
         }
     }
-}
-
-/// A part of a whole, 0 to 1. `None` where the whole is nothing.
-#[allow(
-    clippy::cast_precision_loss,
-    reason = "a share is shown with three digits"
-)]
-pub(crate) fn share(part: u64, whole: u64) -> Option<f64> {
-    (whole > 0).then(|| part as f64 / whole as f64)
-}
-
-/// A share as people read it: "98.4 %", or a dash where it is not known.
-pub(crate) fn percent(share: Option<f64>) -> String {
-    share.map_or_else(|| "-".to_owned(), |share| format!("{:.1} %", share * 100.0))
 }
 
 /// Every process of every manager, and those that could not be observed.

@@ -7,10 +7,8 @@ use std::time::Duration;
 use mega_core::ProcessId;
 use mega_linux::kernel::Kernel;
 use mega_linux::physical::buddyinfo;
-use mega_linux::{Error, Host, LinuxMachine, doctor};
+use mega_linux::{Error, Host, LinuxMachine, doctor, process};
 use mega_record::{FreeList, News};
-
-use crate::manager::snapshot;
 
 /// How often it is looked for others that use Accessed bits. That takes a look at every process of the machine.
 const LOOK_FOR_OTHERS: Duration = Duration::from_secs(60);
@@ -48,7 +46,7 @@ impl Told {
         self.mappings
             .retain(|process, _| processes.contains(process));
         for process in processes {
-            let name = snapshot::name(host, *process);
+            let name = process::name_of(host.kernel().as_ref(), *process);
             // One that has just ended has none any more.
             if !name.is_empty() && self.names.get(process) != Some(&name) {
                 self.seen += u64::from(self.names.insert(*process, name.clone()).is_none());

@@ -5,8 +5,6 @@ use std::collections::BTreeMap;
 use mega_core::{ActionKind, Outcome};
 use serde::Serialize;
 
-use super::cause_name;
-
 /// The words for one kind of action.
 pub(crate) struct Words {
     /// What mega is doing.
@@ -121,10 +119,7 @@ impl ActionReport {
             }
             Outcome::AlreadySo => self.already_so += 1,
             Outcome::Failed(cause) => {
-                *self
-                    .failures
-                    .entry(cause_name(cause).to_owned())
-                    .or_default() += 1;
+                *self.failures.entry(cause.name().to_owned()).or_default() += 1;
             }
             Outcome::NotTried => self.not_tried += 1,
         }

@@ -3,7 +3,6 @@
 
 mod action;
 mod coverage;
-mod day;
 pub(crate) mod gain;
 mod process;
 mod record;
@@ -17,14 +16,11 @@ use std::collections::BTreeMap;
 
 use mega_core::engine::{ProcessSummary, Tally, Totals};
 use mega_core::worth::Estimate;
-use mega_core::{ActionKind, MemoryObservation, PerKind, ProcessObservation};
+use mega_core::{ActionKind, MemoryObservation, PerKind, ProcessObservation, per_kind};
 use serde::{Deserialize, Serialize};
 
 pub(crate) use action::{ActionReport, Words, words};
 pub(crate) use coverage::{CoverageReport, Managed, ProcessCoverage, free_blocks};
-#[cfg(test)]
-pub(crate) use day::RefusedNow;
-pub(crate) use day::{DayReport, DaysReport};
 pub(crate) use gain::GainReport;
 pub(crate) use process::{CellReport, LastFailure, MappingReport, ProcessDetail, TallyReport};
 pub(crate) use record::RecordReport;
@@ -151,31 +147,15 @@ pub(crate) struct ProcessReport {
 pub(crate) struct Actions {
     /// Observations made.
     pub(crate) steps: u64,
-    pub(crate) promoted: u64,
-    pub(crate) demoted: u64,
-    /// Spans promoted to giant pages.
-    #[serde(default)]
-    pub(crate) promoted_giant: u64,
-    /// Giant pages demoted to huge pages.
-    #[serde(default)]
-    pub(crate) demoted_giant: u64,
-    /// Spans that gave zero-filled huge pages back.
-    #[serde(default)]
-    pub(crate) freed_zero: u64,
+    /// What was done: `promoted`, `demoted`, `promoted_giant`, `demoted_giant`, and `freed_zero` for spans that gave
+    /// zero-filled huge pages back.
+    #[serde(flatten, with = "per_kind::done")]
+    pub(crate) done: PerKind<u64>,
     pub(crate) already_so: u64,
     pub(crate) failures: Failures,
-    /// Promotions that a dry run left out.
-    pub(crate) would_promote: u64,
-    /// Demotions that a dry run left out.
-    pub(crate) would_demote: u64,
-    /// The same with giant pages.
-    #[serde(default)]
-    pub(crate) would_promote_giant: u64,
-    #[serde(default)]
-    pub(crate) would_demote_giant: u64,
-    /// Spans that a dry run did not search for zero-filled huge pages.
-    #[serde(default)]
-    pub(crate) would_free_zero: u64,
+    /// What a dry run left out: `would_promote`, `would_demote` and so on.
+    #[serde(flatten, with = "per_kind::left_out")]
+    pub(crate) left_out: PerKind<u64>,
     pub(crate) bytes_copied: u64,
     pub(crate) bytes_given_back: u64,
     /// Bytes that promotions added to what is resident.
@@ -194,11 +174,15 @@ pub(crate) struct Actions {
 impl Actions {
     /// What was done with giant pages; `None` where nothing was.
     pub(crate) fn giant_in_words(&self) -> Option<String> {
-        let any = self.promoted_giant + self.demoted_giant + self.freed_zero > 0;
-        any.then(|| {
+        let done = |kind| self.done[kind];
+        let (promoted, demoted) = (
+            done(ActionKind::PromoteGiant),
+            done(ActionKind::DemoteGiant),
+        );
+        let freed = done(ActionKind::FreeZero);
+        (promoted + demoted + freed > 0).then(|| {
             format!(
-                "{} spans promoted to giant pages, {} demoted, {} relieved of zero-filled huge pages",
-                self.promoted_giant, self.demoted_giant, self.freed_zero
+                "{promoted} spans promoted to giant pages, {demoted} demoted, {freed} relieved of zero-filled huge pages"
             )
         })
     }
@@ -235,23 +219,15 @@ impl From<&Totals> for Actions {
         for (kind, causes) in totals.failures.iter() {
             let named = causes
                 .iter()
-                .map(|(cause, count)| (cause_name(*cause).to_owned(), *count));
+                .map(|(cause, count)| (cause.name().to_owned(), *count));
             failures[kind] = named.collect();
         }
         Actions {
             steps: totals.steps,
-            promoted: totals.done[ActionKind::Promote],
-            demoted: totals.done[ActionKind::Demote],
-            promoted_giant: totals.done[ActionKind::PromoteGiant],
-            demoted_giant: totals.done[ActionKind::DemoteGiant],
-            freed_zero: totals.done[ActionKind::FreeZero],
+            done: totals.done,
             already_so: totals.already_so,
             failures: Failures(failures),
-            would_promote: totals.left_out[ActionKind::Promote],
-            would_demote: totals.left_out[ActionKind::Demote],
-            would_promote_giant: totals.left_out[ActionKind::PromoteGiant],
-            would_demote_giant: totals.left_out[ActionKind::DemoteGiant],
-            would_free_zero: totals.left_out[ActionKind::FreeZero],
+            left_out: totals.left_out,
             bytes_copied: totals.bytes_copied,
             bytes_given_back: totals.bytes_given_back,
             bloat_bytes_added: totals.bloat_bytes_added,
@@ -260,19 +236,6 @@ impl From<&Totals> for Actions {
             backed_off: totals.backed_off,
             held_for_swap: totals.held_for_swap,
         }
-    }
-}
-
-/// The name of a cause in JSON.
-pub(crate) fn cause_name(cause: mega_core::Cause) -> &'static str {
-    use mega_core::Cause;
-    match cause {
-        Cause::NoMemory => "no_memory",
-        Cause::Busy => "busy",
-        Cause::Gone => "gone",
-        Cause::NotEligible => "not_eligible",
-        Cause::NotHuge => "not_huge",
-        Cause::NotPermitted => "not_permitted",
     }
 }
 
@@ -293,10 +256,7 @@ mod tests {
     #[test]
     fn causes_are_named_as_the_core_serializes_them() {
         for cause in Cause::ALL {
-            assert_eq!(
-                serde_json::to_value(cause).expect("a string"),
-                cause_name(cause)
-            );
+            assert_eq!(serde_json::to_value(cause).expect("a string"), cause.name());
         }
     }
 
@@ -304,7 +264,7 @@ mod tests {
     fn giant_pages_are_told_only_where_there_were_some() {
         let mut actions = Actions::default();
         assert_eq!(actions.giant_in_words(), None);
-        actions.demoted_giant = 2;
+        actions.done[ActionKind::DemoteGiant] = 2;
         let words =
             "0 spans promoted to giant pages, 2 demoted, 0 relieved of zero-filled huge pages";
         assert_eq!(actions.giant_in_words().as_deref(), Some(words));

@@ -5,8 +5,6 @@ use std::collections::BTreeMap;
 use mega_core::engine::Tally;
 use serde::{Deserialize, Serialize};
 
-use super::cause_name;
-
 /// What a manager did to one process, for as long as it observed it without a break.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -44,7 +42,7 @@ impl TallyReport {
             wanted: tally.wanted_bytes,
             last_failure: tally.last_failure.map(|failure| LastFailure {
                 action: failure.kind.name().to_owned(),
-                cause: cause_name(failure.cause).to_owned(),
+                cause: failure.cause.name().to_owned(),
                 steps_ago: steps.saturating_sub(failure.step + 1),
             }),
         }

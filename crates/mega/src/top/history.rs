@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use super::sample::Sample;
 use super::state::Key;
-use crate::processes::{Row, share};
+use crate::processes::Row;
+use crate::share::share;
 
 /// Points that are kept of each series: ten minutes of two seconds each.
 pub(super) const POINTS: usize = 300;

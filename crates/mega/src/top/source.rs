@@ -20,9 +20,9 @@ use crate::control;
 use crate::exit::Failure;
 use crate::manager::Manager;
 use crate::manager::snapshot::Fault;
-use crate::manager::worker::Worker;
 use crate::report::{ManagerStatus, Mode, ProcessDetail};
 use crate::selection::Selection;
+use crate::worker::Worker;
 
 /// Looking by itself it shows the processes with at least as much resident: smaller ones gain nothing from huge pages
 /// that anybody would notice.

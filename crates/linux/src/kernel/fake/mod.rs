@@ -19,7 +19,7 @@ use mega_core::{BASE_PAGE_SIZE, ProcessId, Region};
 use super::{
     Advice, FileHandle, Kernel, PageRange, PagemapScan, ProcessHandle, ThpDisable, category,
 };
-use crate::module::{ModuleRequest, interface};
+use crate::kernel::module::{ModuleRequest, interface};
 
 pub use module::FakeModule;
 pub use process::{FakeMapping, FakeProcess, FakeRegion};
@@ -87,6 +87,7 @@ impl FakeKernel {
 impl Kernel for FakeKernel {
     fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
         let state = self.state();
+        state.can_open()?;
         if let Some(content) = state.files.get(path) {
             return Ok(content.clone());
         }
@@ -98,6 +99,7 @@ impl Kernel for FakeKernel {
     }
 
     fn list(&self, path: &Path) -> io::Result<Vec<OsString>> {
+        self.state().can_open()?;
         match path.to_str() {
             Some("/proc") => Ok(self
                 .state()
@@ -129,6 +131,7 @@ impl Kernel for FakeKernel {
     }
 
     fn open(&self, path: &Path) -> io::Result<FileHandle> {
+        self.state().can_open()?;
         match process_file(path) {
             Some((pid, _)) if self.state().processes.contains_key(&pid) => {
                 Ok(FileHandle::new(path.to_owned(), None))
@@ -205,6 +208,7 @@ impl Kernel for FakeKernel {
     }
 
     fn open_process(&self, pid: u32) -> io::Result<ProcessHandle> {
+        self.state().can_open()?;
         match self.state().processes.contains_key(&pid) {
             true => Ok(ProcessHandle::new(pid, None)),
             false => Err(errno(libc::ESRCH)),

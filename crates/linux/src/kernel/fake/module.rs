@@ -5,8 +5,8 @@ use std::io;
 use mega_core::{GIANT_PAGE_SIZE, PAGES_PER_REGION, REGIONS_PER_SPAN, Region, Span};
 
 use super::{FakeRegion, FakeState, errno};
-use crate::module::ModuleRequest;
-use crate::module::interface::{self, Demote, FreeZero, Info, Promote, ScanTask};
+use crate::kernel::module::ModuleRequest;
+use crate::kernel::module::interface::{self, Demote, FreeZero, Info, Promote, ScanTask};
 
 type Script = Box<dyn FnMut(ModuleRequest<'_>) -> io::Result<()> + Send>;
 

@@ -47,6 +47,8 @@ pub struct FakeState {
     pub module: Option<FakeModule>,
     /// Whether the processor counts loads that miss the TLB.
     pub has_tlb_miss_counter: bool,
+    /// What the machine has run out of, as an error number: nothing can be read, listed or opened.
+    pub out_of: Option<i32>,
     pub(super) errors: VecDeque<(Advice, i32)>,
     pub(super) hooks: VecDeque<Hook>,
 }
@@ -62,6 +64,10 @@ impl FakeState {
     /// Runs `hook` just before the next advice takes effect: the target's side of a race.
     pub fn before_next_advice(&mut self, hook: impl FnOnce(&mut FakeState) + Send + 'static) {
         self.hooks.push_back(Box::new(hook));
+    }
+
+    pub(super) fn can_open(&self) -> io::Result<()> {
+        self.out_of.map_or(Ok(()), |number| Err(errno(number)))
     }
 
     pub(super) fn collapse(&mut self, pid: u32, range: &Range<u64>) -> io::Result<()> {

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use mega_core::{BASE_PAGE_SIZE, HUGE_PAGE_SIZE, PAGES_PER_REGION, PageSize, Region};
 
-use super::own_memory::{Advice, OwnMemory};
+use crate::kernel::own_memory::{Advice, OwnMemory};
 
 /// What is done to the pages of one region.
 struct Plan {

@@ -13,11 +13,11 @@ use mega_core::page::GIANT_PAGE_SIZE;
 use mega_core::{BASE_PAGE_SIZE, PAGES_PER_REGION, PageSize, Region, RegionObservation};
 
 use super::finish::finish;
-use super::own_memory::OwnMemory;
 use super::pagemap::{self, Entry, KernelPageFlags};
 use super::whole::{USER_END, whole_regions};
 use super::zero_page::ZeroPages;
 use super::{TrackError, TrackedProcess, Tracker, TrackerKind, Unavailable};
+use crate::kernel::own_memory::OwnMemory;
 use crate::kernel::{FileHandle, Kernel, PageRange, PagemapScan, category};
 
 /// The longest piece of address space that one call scans: 1 TiB, reached only over holes.

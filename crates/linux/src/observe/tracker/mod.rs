@@ -21,7 +21,6 @@ mod known_memory;
 mod mapped;
 mod module;
 mod open;
-pub(crate) mod own_memory;
 mod page_idle;
 pub(crate) mod pagemap;
 mod self_check;

@@ -17,11 +17,11 @@ use std::sync::Arc;
 use mega_core::{PAGES_PER_REGION, PageSize, Region, RegionObservation};
 
 use super::finish::finish;
-use super::own_memory::OwnMemory;
 use super::pagemap::{self, ENTRIES, Entry, KernelPageFlags};
 use super::whole::{USER_END, whole_regions};
 use super::zero_page::ZeroPages;
 use super::{TrackError, TrackedProcess, Tracker, TrackerKind, Unavailable};
+use crate::kernel::own_memory::OwnMemory;
 use crate::kernel::{FileHandle, Kernel};
 
 const BITMAP: &str = "/sys/kernel/mm/page_idle/bitmap";

@@ -8,9 +8,9 @@ use std::io;
 
 use mega_core::{BASE_PAGE_SIZE, PAGES_PER_REGION, Region};
 
-use super::own_memory::{Advice, OwnMemory};
 use super::pagemap;
 use crate::kernel::Kernel;
+use crate::kernel::own_memory::{Advice, OwnMemory};
 
 /// Their frame numbers, where they could be told.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

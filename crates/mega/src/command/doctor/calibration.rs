@@ -4,13 +4,14 @@ use std::fmt::Write;
 use std::path::Path;
 
 use mega_core::bytes;
+use mega_core::table::Table;
 use mega_core::worth::{Calibration, Estimate, Point, Touching};
 use mega_linux::calibrate::{self, Origin, Stored};
 use mega_linux::kernel::Kernel;
 
 use super::picture;
 use crate::exit::Failure;
-use crate::output::{self, Table};
+use crate::output;
 
 /// Columns of the longest bar.
 const BAR: f64 = 40.0;
@@ -85,7 +86,7 @@ fn table_and_bars(calibration: &Calibration) -> String {
     for size in calibration.working_sets() {
         let cells =
             SHOWN.map(|(touching, _)| point(calibration, size, touching).map_or_else(dash, cell));
-        table.row(std::iter::once(bytes::format(size)).chain(cells).collect());
+        table.row(std::iter::once(bytes::format(size)).chain(cells));
     }
     let _ = writeln!(text, "{table}");
     let _ = writeln!(

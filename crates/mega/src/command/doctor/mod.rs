@@ -10,7 +10,7 @@ use std::sync::Arc;
 use mega_core::worth::Calibration;
 use mega_linux::doctor::{self, Examination, State};
 use mega_linux::kernel::{Kernel, LiveKernel};
-use mega_linux::settings::run_dir::RunDir;
+use mega_linux::run_dir::RunDir;
 use mega_linux::settings::stale;
 use serde::Serialize;
 

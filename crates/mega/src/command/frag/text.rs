@@ -5,10 +5,10 @@ use std::fmt::Write;
 use mega_core::BASE_PAGE_SIZE;
 use mega_core::bytes;
 use mega_core::compaction::{HUGE_ORDER, PhysicalObservation, ZoneObservation};
+use mega_core::table::Table;
 use mega_linux::physical::Source;
 
 use super::map::{self, Cell};
-use crate::output::Table;
 
 /// Cells in a row of the map.
 const COLUMNS: usize = 64;

@@ -11,10 +11,11 @@ use mega_linux::kernel::{Kernel, LiveKernel};
 use mega_linux::physical::memory_blocks;
 use serde::Serialize;
 
-use crate::cli::{HzRange, HzShrink};
+use crate::cli::HzShrink;
 use crate::exit::Failure;
 use crate::output;
 use crate::report::VERSION;
+use crate::value::HzRange;
 
 /// What `mega hz shrink --json` prints. `docs/interfaces.md` describes it.
 #[derive(Serialize)]

@@ -5,13 +5,14 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use mega_core::bytes;
+use mega_core::table::Table;
 use mega_linux::hzmem::{Hzmem, Mount, Node, Origin, Range, State};
 use mega_linux::kernel::LiveKernel;
 use serde::Serialize;
 
 use crate::cli::HzStatus;
 use crate::exit::Failure;
-use crate::output::{self, Table};
+use crate::output;
 use crate::report::VERSION;
 
 /// What `mega hz status --json` prints. `docs/interfaces.md` describes it.

@@ -10,8 +10,8 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 
 use mega_core::bytes;
+use mega_linux::run_dir::RunDir;
 use mega_linux::settings::fault::{FaultControl, FaultMode};
-use mega_linux::settings::run_dir::RunDir;
 use mega_linux::{Host, HostOptions};
 use nix::sys::signal::Signal;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};

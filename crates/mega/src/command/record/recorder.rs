@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use mega_core::{Machine, ProcessId};
 use mega_linux::process::claim::{Claim, Claims};
-use mega_linux::settings::run_dir::RunDir;
+use mega_linux::run_dir::RunDir;
 use mega_linux::{Host, LinuxMachine, MachineOptions};
 use mega_record::{Header, Look, Writer};
 

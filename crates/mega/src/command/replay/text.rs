@@ -1,9 +1,11 @@
 //! What policies would have done, in words.
 
+use mega_core::ActionKind;
 use mega_core::bytes;
+use mega_core::table::Table;
 
-use crate::output::Table;
 use crate::report::{PolicyReplay, ReplayReport};
+use crate::share::{percent, share};
 
 /// A table of the policies, and what is to be known to believe it.
 pub(super) fn in_words(report: &ReplayReport) -> String {
@@ -68,8 +70,8 @@ fn row(policy: &PolicyReplay) -> Vec<String> {
         bytes::format(policy.last.resident),
         percent(policy.growth.map(|growth| growth - 1.0)),
         bytes::format(actions.bytes_copied),
-        actions.promoted.to_string(),
-        actions.demoted.to_string(),
+        actions.done[ActionKind::Promote].to_string(),
+        actions.done[ActionKind::Demote].to_string(),
         failed.to_string(),
         format!("{:.2} s", policy.cpu_seconds),
     ]
@@ -118,13 +120,4 @@ fn notes(report: &ReplayReport) -> Vec<String> {
             .map(|how| format!("Of the file, {how}.")),
     );
     notes
-}
-
-#[allow(clippy::cast_precision_loss, reason = "a share of some bytes")]
-fn share(part: u64, whole: u64) -> Option<f64> {
-    (whole > 0).then(|| part as f64 / whole as f64)
-}
-
-fn percent(share: Option<f64>) -> String {
-    share.map_or_else(|| "-".to_owned(), |share| format!("{:.1} %", share * 100.0))
 }

@@ -12,8 +12,9 @@ use std::process::ExitCode;
 use crate::cli::Report;
 use crate::control;
 use crate::exit::Failure;
+use crate::history::{DayReport, DaysReport};
 use crate::output;
-use crate::report::{DayReport, DaysReport, VERSION};
+use crate::report::VERSION;
 
 pub(super) fn run(args: &Report) -> Result<ExitCode, Failure> {
     let text = match &args.file {

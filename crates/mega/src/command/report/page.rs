@@ -1,14 +1,16 @@
 //! The page: HTML that needs nothing but itself.
 
+use mega_core::ActionKind;
 use mega_core::HUGE_PAGE_SIZE;
 use mega_core::bytes;
 
 use super::chart::{Chart, Series, Span};
 use super::reasons::{help, rest_in_words};
 use super::summary::Summary;
-use crate::history::{Done, SelectionSlot, Slot};
-use crate::processes::{cpu_time, cpu_time_within, percent, share};
-use crate::report::{DayReport, Mode, causes_in_words};
+use crate::history::{DayReport, Done, SelectionSlot, Slot};
+use crate::processes::{cpu_time, cpu_time_within};
+use crate::report::{Mode, causes_in_words};
+use crate::share::{percent, share};
 use crate::utc;
 
 const STYLE: &str = include_str!("style.css");
@@ -147,16 +149,16 @@ impl Part<'_> {
         }
         let mut gained = format!(
             "{} promoted to huge pages, {} given back",
-            bytes::format(done.promoted.saturating_mul(HUGE_PAGE_SIZE)),
+            bytes::format(done.done[ActionKind::Promote].saturating_mul(HUGE_PAGE_SIZE)),
             bytes::format(done.bytes_given_back)
         );
-        if done.promoted_giant > 0 {
-            gained += &format!(", {} giant pages made", done.promoted_giant);
+        if done.done[ActionKind::PromoteGiant] > 0 {
+            gained += &format!(", {} giant pages made", done.done[ActionKind::PromoteGiant]);
         }
         if self.day.dry_run {
             gained += &format!(
                 "; {} would have been promoted",
-                bytes::format(done.would_promote.saturating_mul(HUGE_PAGE_SIZE))
+                bytes::format(done.left_out[ActionKind::Promote].saturating_mul(HUGE_PAGE_SIZE))
             );
         }
         let saved = done.saved_cpu_seconds();
@@ -319,8 +321,8 @@ impl Part<'_> {
             let done = &selection.done;
             vec![
                 selection.name.clone(),
-                done.promoted.to_string(),
-                done.demoted.to_string(),
+                done.done[ActionKind::Promote].to_string(),
+                done.done[ActionKind::Demote].to_string(),
                 bytes::format(done.bytes_copied),
                 bytes::format(done.bytes_given_back),
                 bytes::format(done.bloat_bytes_added),
@@ -526,7 +528,7 @@ pub(super) fn whole(size: f64) -> u64 {
 pub(super) mod tests {
     use super::super::summary::tests::slot;
     use super::*;
-    use crate::report::RefusedNow;
+    use crate::history::RefusedNow;
 
     fn day(slots: Vec<Slot>) -> DayReport {
         DayReport {

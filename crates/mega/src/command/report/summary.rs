@@ -119,6 +119,7 @@ fn mean((one, for_one): (u64, f64), (other, for_other): (u64, f64)) -> u64 {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
+    use mega_core::ActionKind;
 
     /// A slot of one selection, a part of its memory in huge pages.
     pub(in crate::command::report) fn slot(start: u64, mapped: u64, huge: u64) -> Slot {
@@ -145,7 +146,7 @@ pub(super) mod tests {
                 lowest: Some(0.25),
                 rest: rest.clone(),
                 done: Done {
-                    promoted: 10,
+                    done: [(ActionKind::Promote, 10)].into(),
                     failures: [("no_memory".to_owned(), 2)].into(),
                     ..Done::default()
                 },
@@ -172,7 +173,10 @@ pub(super) mod tests {
         let web = &summary.selections[0];
         assert_eq!((web.mapped, web.huge), (5 << 30, 2 << 30));
         assert_eq!((web.seconds, web.lowest), (400.0, Some(0.1)));
-        assert_eq!((web.done.promoted, web.short_seconds), (20, 60.0));
+        assert_eq!(
+            (web.done.done[ActionKind::Promote], web.short_seconds),
+            (20, 60.0)
+        );
         assert_eq!(web.uncovered[0].base(), 3 << 30);
         assert_eq!(summary.done().failures["no_memory"], 4);
     }

@@ -3,8 +3,8 @@
 use std::fmt::Write;
 
 use mega_core::bytes;
+use mega_core::table::Table;
 
-use crate::output::Table;
 use crate::processes::{self, Column};
 use crate::report::gain::seconds;
 use crate::report::{ManagerStatus, ProcessReport};
@@ -16,7 +16,7 @@ pub(super) fn in_words(managers: &[ManagerStatus], sort: Column, limit: Option<u
     let mut table = Table::new(&headings);
     let shown = limit.unwrap_or(rows.len()).min(rows.len());
     for row in &rows[..shown] {
-        table.row(Column::ALL.iter().map(|column| column.cell(row)).collect());
+        table.row(Column::ALL.iter().map(|column| column.cell(row)));
     }
     let mut text = table.to_string();
     if shown < rows.len() {

@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use mega_core::ActionKind;
 use mega_core::bytes;
 use mega_core::worth::Estimate;
 
-use crate::processes::{percent, share};
 use crate::report::{Actions, GroupStatus, ManagerStatus, Memory, Mode, Observed, causes_in_words};
+use crate::share::{percent, share};
 use crate::value::format_duration;
 
 /// What all managers together see and do.
@@ -221,17 +222,17 @@ impl<'a> Summary<'a> {
     fn done(&self) -> String {
         let mut text = format!(
             "{} promoted, {} demoted, {} copied, {} given back",
-            self.sum(|actions| actions.promoted),
-            self.sum(|actions| actions.demoted),
+            self.sum(|actions| actions.done[ActionKind::Promote]),
+            self.sum(|actions| actions.done[ActionKind::Demote]),
             bytes::format(self.sum(|actions| actions.bytes_copied)),
             bytes::format(self.sum(|actions| actions.bytes_given_back))
         );
-        let giant = self.sum(|actions| actions.promoted_giant);
+        let giant = self.sum(|actions| actions.done[ActionKind::PromoteGiant]);
         if giant > 0 {
             text += &format!(", {giant} made giant");
         }
         if self.managers.iter().any(|manager| manager.dry_run) {
-            let left_out = self.sum(|actions| actions.would_promote + actions.would_demote);
+            let left_out = self.sum(|actions| actions.left_out.values().sum());
             text += &format!(", {left_out} left out (dry run)");
         }
         text
@@ -391,7 +392,7 @@ pub(in crate::command) mod tests {
                 }],
                 refused_count: 1,
                 actions: Actions {
-                    promoted: 2048,
+                    done: [(ActionKind::Promote, 2048)].into(),
                     bytes_copied: 4 << 30,
                     ..Actions::default()
                 },

@@ -8,7 +8,7 @@ use mega_core::worth::{Calibration, predict};
 use mega_linux::kernel::Kernel;
 use mega_linux::observe::memory;
 use mega_linux::process::claim::{Claim, ClaimError, Claims};
-use mega_linux::settings::run_dir::RunDir;
+use mega_linux::run_dir::RunDir;
 use mega_linux::touches::Effort;
 use mega_linux::{Host, LinuxMachine, MachineOptions, process};
 

@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use mega_linux::kernel::{Kernel, LiveKernel};
 use mega_linux::process;
+use mega_linux::run_dir::RunDir;
 use mega_linux::settings::fault::{FaultControl, FaultMode};
-use mega_linux::settings::run_dir::RunDir;
 
 use super::measure::Meter;
 use crate::exit::Failure;

@@ -3,9 +3,9 @@
 use std::fmt::Write;
 
 use mega_core::bytes;
+use mega_core::table::Table;
 use mega_core::worth::{CurvePoint, Estimate, Worth};
 
-use crate::output::Table;
 use crate::report::gain::{percent, seconds, share};
 use crate::report::{Obstacle, WorthReport};
 

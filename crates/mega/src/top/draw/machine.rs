@@ -1,12 +1,14 @@
 //! The lines about the machine, above the processes.
 
+use mega_core::ActionKind;
 use ratatui::text::{Line, Span};
 
 use super::theme::Theme;
 use super::units::{count, duration, short};
 use super::{bar, named};
-use crate::processes::{self, percent, share};
+use crate::processes;
 use crate::report::{Actions, ManagerStatus, Memory, Mode, Observed, causes_in_words};
+use crate::share::{percent, share};
 use crate::top::sample::Sample;
 use crate::top::state::{Origin, State};
 use crate::utc;
@@ -254,8 +256,8 @@ fn did(sample: &Sample, theme: Theme) -> Line<'static> {
         "CPU {:.2} %, {}  +{} -{}  copied {}  gave {}",
         cpu_share * 100.0,
         cpu_time(cpu),
-        count(sum(|actions| actions.promoted)),
-        count(sum(|actions| actions.demoted)),
+        count(sum(|actions| actions.done[ActionKind::Promote])),
+        count(sum(|actions| actions.done[ActionKind::Demote])),
         short(sum(|actions| actions.bytes_copied)),
         short(sum(|actions| actions.bytes_given_back))
     );

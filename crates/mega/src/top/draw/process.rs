@@ -8,8 +8,9 @@ use super::theme::Theme;
 use super::units::{cut, short};
 use super::{bar, machine, named};
 use crate::manager::closeup::reason_in_words;
-use crate::processes::{Row, cpu_time_within, percent, share};
+use crate::processes::{Row, cpu_time_within};
 use crate::report::{CellReport, GroupStatus, MappingReport, ProcessDetail};
+use crate::share::{percent, share};
 use crate::top::layout::Layout;
 use crate::top::state::{Key, State};
 

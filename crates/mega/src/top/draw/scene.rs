@@ -195,8 +195,11 @@ fn daemon(step: u64) -> ManagerStatus {
             refused_count: 1,
             actions: Actions {
                 steps: 54_780 + step,
-                promoted: 2340 + (1 + step) * 384,
-                demoted: 12,
+                done: [
+                    (ActionKind::Promote, 2340 + (1 + step) * 384),
+                    (ActionKind::Demote, 12),
+                ]
+                .into(),
                 failures,
                 bytes_copied: 9 * GIB,
                 bytes_given_back: 310 * MIB,

@@ -7,7 +7,8 @@ use ratatui::text::{Line, Span};
 
 use super::theme::Theme;
 use super::units::{cut, short};
-use crate::processes::{Column, Row, percent, share};
+use crate::processes::{Column, Row};
+use crate::share::{percent, share};
 use crate::top::layout::{Layout, Place};
 use crate::top::state::State;
 

@@ -13,7 +13,7 @@ use mega_record::{Acted, Header, Look};
 use crate::manager::closeup;
 use crate::report::{
     Actions, GroupStatus, LastFailure, ManagerStatus, Memory, Mode, Observed, OwnCost,
-    ProcessDetail, ProcessReport, TallyReport, cause_name,
+    ProcessDetail, ProcessReport, TallyReport,
 };
 use crate::top::sample::Sample;
 
@@ -68,7 +68,7 @@ impl Done {
             wanted: 0,
             last_failure: self.failure.map(|(kind, cause, then)| LastFailure {
                 action: kind.name().to_owned(),
-                cause: cause_name(cause).to_owned(),
+                cause: cause.name().to_owned(),
                 steps_ago: look.saturating_sub(then),
             }),
         }

@@ -99,6 +99,7 @@ impl Player {
 mod tests {
     use super::*;
     use crate::recorded::{self, HUGE_FROM, LOOKS, PROCESS};
+    use mega_core::ActionKind;
     use mega_core::HUGE_PAGE_SIZE;
 
     const KEY: Key = Key {
@@ -133,7 +134,7 @@ mod tests {
             assert_eq!(name, "growing", "it was said at the first look only");
             let actions = &moment.sample.managers[0].groups[0].actions;
             let promoted = if number < HUGE_FROM { 0 } else { HUGE_FROM - 1 };
-            assert_eq!(actions.promoted, promoted, "{number}");
+            assert_eq!(actions.done[ActionKind::Promote], promoted, "{number}");
         }
         assert_eq!(player.next_at(), None);
         assert!(player.step(None).is_none());

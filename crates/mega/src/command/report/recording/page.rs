@@ -6,7 +6,7 @@ use super::gather::{PointReport, RecordedReport};
 use super::heat;
 use crate::command::report::chart::{Chart, Series, Span};
 use crate::command::report::page::{document, escaped, float, table, whole};
-use crate::processes::{percent, share};
+use crate::share::{percent, share};
 use crate::utc;
 
 /// The page.

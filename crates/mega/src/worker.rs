@@ -1,18 +1,16 @@
 //! The thread that manages. Other threads answer signals and the control socket, also while a step takes long.
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use crate::config::Config;
-use crate::events::{self, Change, EventLog, Teller};
+use crate::events::{self, Change, Teller};
 use crate::exit::Failure;
-use crate::history::{History, Recorder};
+use crate::history::Recorder;
 use crate::manager::Manager;
-use crate::manager::snapshot::Snapshot;
-use crate::manager::watch::Watch;
-use crate::report::{ManagerStatus, ProcessDetail};
+use crate::published::Published;
+use crate::report::ManagerStatus;
 
 /// An order to the thread.
 enum Order {
@@ -20,63 +18,6 @@ enum Order {
     Configure(Config, Sender<Result<(), Failure>>),
     /// Stop.
     Stop,
-}
-
-/// What a manager has seen and done, for those who ask.
-#[derive(Clone)]
-pub(crate) struct Published {
-    latest: Arc<Mutex<Arc<Snapshot>>>,
-    watch: Watch,
-    events: EventLog,
-    history: Option<History>,
-}
-
-impl Published {
-    fn new(snapshot: Snapshot, watch: Watch, history: Option<History>) -> Self {
-        Published {
-            latest: Arc::new(Mutex::new(Arc::new(snapshot))),
-            watch,
-            events: EventLog::default(),
-            history,
-        }
-    }
-
-    /// Its last day; `None` where none is kept.
-    pub(crate) fn history(&self) -> Option<&History> {
-        self.history.as_ref()
-    }
-
-    /// What has changed.
-    pub(crate) fn events(&self) -> &EventLog {
-        &self.events
-    }
-
-    /// The latest snapshot.
-    pub(crate) fn latest(&self) -> Arc<Snapshot> {
-        // A snapshot is replaced as a whole, so a poisoned lock holds a good one.
-        Arc::clone(&self.latest.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    /// The status of the manager. Making it does not hold the lock.
-    pub(crate) fn status(&self) -> ManagerStatus {
-        self.latest().status()
-    }
-
-    /// A close look at one of its processes. The manager looks closely from its next step on, for as long as somebody
-    /// keeps asking.
-    ///
-    /// # Errors
-    /// In words, where it does not manage this process or the process cannot be looked at.
-    pub(crate) fn process(&self, pid: u32) -> Result<ProcessDetail, String> {
-        let latest = self.latest();
-        let detail = latest.process(pid)?;
-        self.watch.add(pid, latest.host.kernel().now());
-        Ok(detail)
-    }
-
-    fn set(&self, snapshot: Snapshot) {
-        *self.latest.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(snapshot);
-    }
 }
 
 /// A thread that manages until it is stopped.
@@ -174,7 +115,7 @@ fn manage(
         events::tell(&tick.changes, &mut teller);
         tick.changes
             .into_iter()
-            .for_each(|change| published.events.add(change));
+            .for_each(|change| published.events().add(change));
         beat();
         match inbox.recv_timeout(tick.pause.min(patience)) {
             Err(RecvTimeoutError::Timeout) => {}

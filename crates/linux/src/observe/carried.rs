@@ -10,7 +10,7 @@ pub(crate) struct Carried(BTreeMap<Region, u16>);
 
 impl Carried {
     /// Remembers regions as they are before they are cleared.
-    pub(super) fn remember(&mut self, regions: &[RegionObservation]) {
+    pub(crate) fn remember(&mut self, regions: &[RegionObservation]) {
         for region in regions.iter().filter(|region| region.accessed > 0) {
             let accessed = self.0.entry(region.region).or_default();
             *accessed = region.accessed.max(*accessed);

@@ -1,15 +1,16 @@
-//! `/dev/mega`, opened.
+//! `mega.ko` as user space sees it: its device, opened, and what it can be asked.
 
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::interface::{
-    self, Block, Compact, Demote, FreeZero, Info, Promote, Region, ScanBlocks, ScanTask,
-};
-use super::request::ModuleRequest;
 use crate::Error;
+use crate::kernel::module::interface::{
+    Block, Compact, Demote, FreeZero, Info, Promote, Region, ScanBlocks, ScanTask,
+};
 use crate::kernel::{FileHandle, Kernel, ProcessHandle};
+
+pub use crate::kernel::module::{ModuleRequest, interface};
 
 /// The module's device, asked through the boundary. Errors are the kernel's own error numbers, as
 /// `kernel/module/mega_ioctl.h` says, or the boundary's refusal to write.
