@@ -368,14 +368,15 @@ impl Held {
         let clears_all = self.clears_all(regions, interval, bound);
         let Held { target, handle } = self;
         let cleared = if clears_all {
-            let all = target.turns.choose(regions, 1);
+            let all = target.turns.choose(regions, 1, u64::MAX);
             target.carried.forget_all();
             target
                 .clearer
                 .clear_all(kernel, handle, &all, target.resident)
         } else {
             let turns = turns::count(target.clearer.expected(regions), interval);
-            let chosen = target.turns.choose(regions, turns);
+            let most_new = target.clearer.pages_within(turns::FIRST_CLEARING);
+            let chosen = target.turns.choose(regions, turns, most_new);
             target.carried.forget(&chosen);
             target
                 .clearer

@@ -19,6 +19,7 @@ use mega_linux::doctor::{Examination, TrackerChoice};
 use mega_linux::kernel::fake::{FakeKernel, FakeProcess, FakeTracker};
 use mega_linux::kernel::{Advice, Kernel, ReadOnly};
 use mega_linux::observe::tracker::{TrackError, TrackedProcess, Tracker, TrackerKind};
+use mega_linux::process::Table;
 use mega_linux::{Error, Host, LinuxMachine, MachineOptions};
 
 const HUGE: u64 = 2 << 20;
@@ -73,6 +74,51 @@ fn actions(
 
 fn promote(process: ProcessId, count: u64) -> Vec<Action> {
     actions(ActionKind::Promote, process, 0..count)
+}
+
+/// Out of files (of the process, of the machine), of memory, of PIDs.
+const RUN_OUT: [i32; 4] = [libc::EMFILE, libc::ENFILE, libc::ENOMEM, libc::EAGAIN];
+
+#[test]
+fn a_machine_that_has_run_out_of_something_is_observed_again_later() {
+    for number in RUN_OUT {
+        let (kernel, mut machine, process) = observed(4);
+        kernel.state().out_of = Some(number);
+        let error = machine.observe().unwrap_err().to_string();
+        let why = std::io::Error::from_raw_os_error(number).to_string();
+        assert!(error.contains(&why), "{error}");
+        let outcomes = machine.act(&promote(process, 4));
+        let promoted = outcomes
+            .iter()
+            .any(|outcome| matches!(outcome, Outcome::Done { .. }));
+        assert!(!promoted, "{outcomes:?}");
+        assert_eq!(machine.targets(), [process]);
+        kernel.state().out_of = None;
+        let observation = machine.observe().unwrap();
+        assert_eq!(observation.processes[0].regions.len(), 4);
+        assert_eq!(machine.act(&promote(process, 4)), [PROMOTED; 4]);
+    }
+}
+
+#[test]
+fn the_table_of_processes_stays_as_it_was_while_something_has_run_out() {
+    for number in RUN_OUT {
+        let kernel = FakeKernel::new();
+        let process = kernel.add(7, FakeProcess::with_regions(100, START, 1));
+        let mut table = Table::by_proc();
+        table.refresh(&kernel, true).unwrap();
+        kernel.state().out_of = Some(number);
+        table.refresh(&kernel, true).unwrap_err();
+        let known: Vec<ProcessId> = table
+            .processes()
+            .iter()
+            .map(|known| known.facts.process)
+            .collect();
+        assert_eq!(known, [process]);
+        kernel.state().out_of = None;
+        table.refresh(&kernel, true).unwrap();
+        assert_eq!(table.processes().len(), 1);
+    }
 }
 
 const PROMOTED: Outcome = Outcome::Done {

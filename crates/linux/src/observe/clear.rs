@@ -20,7 +20,7 @@ use std::io;
 use std::ops::Range;
 use std::time::Duration;
 
-use mega_core::{BASE_PAGE_SIZE, PageSize, RegionObservation};
+use mega_core::{BASE_PAGE_SIZE, PAGES_PER_REGION, PageSize, RegionObservation};
 
 use crate::kernel::{Advice, Kernel, ProcessHandle};
 
@@ -86,6 +86,15 @@ impl Clearer {
             .map(|region| uncorrected(std::slice::from_ref(region)))
             .sum();
         uncorrected.mul_f64(self.correction)
+    }
+
+    /// How many base pages of full regions can be cleared within a time, at least 1.
+    #[must_use]
+    pub fn pages_within(&self, time: Duration) -> u64 {
+        let each =
+            (PER_BASE_PAGE + PER_TABLE / u32::from(PAGES_PER_REGION)).mul_f64(self.correction);
+        let pages = time.as_nanos() / each.as_nanos().max(1);
+        u64::try_from(pages).unwrap_or(u64::MAX).max(1)
     }
 
     /// Clears all Accessed bits of a process by `clear_refs`. `regions` are all that were just observed of it.
