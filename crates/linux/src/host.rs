@@ -9,6 +9,7 @@ use crate::kernel::{Kernel, LiveKernel, ReadOnly};
 use crate::observe::tracker::{Tracker, TrackerKind};
 use crate::observe::tracker_choice;
 use crate::process::Table;
+use crate::process::sharing::Sharing;
 
 /// How a [`Host`] is opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -31,6 +32,7 @@ pub struct Host {
     /// Where the kernel has giant pages and the module is there to make them.
     giant_pages: Option<Mutex<GiantPages>>,
     processes: Mutex<Table>,
+    sharing: Arc<Mutex<Sharing>>,
     other_module: Option<Error>,
 }
 
@@ -88,6 +90,7 @@ impl Host {
             tracker: Mutex::new(tracker),
             giant_pages: None,
             processes: Mutex::default(),
+            sharing: Arc::default(),
             other_module: None,
         }
     }
@@ -147,6 +150,11 @@ impl Host {
         // It holds an open device and no state.
         let giant_pages = self.giant_pages.as_ref()?;
         Some(giant_pages.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Which process shared memory belongs to, over all machines.
+    pub(crate) fn sharing(&self) -> &Arc<Mutex<Sharing>> {
+        &self.sharing
     }
 
     /// The table of processes, one user at a time. Who selects processes refreshes it; a machine asks it whether a

@@ -26,7 +26,7 @@ use crate::observe::zero_filled::ZeroCounter;
 use crate::process::Chosen;
 use crate::process::eligible;
 use crate::process::not_eligible::NotEligible;
-use crate::process::sharing::{SharedRange, Sharing};
+use crate::process::sharing::{Share, SharedRange};
 use crate::process::statm;
 use crate::target::{Held, Target};
 use crate::touches::{self, Effort};
@@ -66,7 +66,7 @@ pub struct LinuxMachine {
     departed: Vec<ProcessId>,
     refused: Vec<(ProcessId, Error)>,
     last_observation: Option<Duration>,
-    sharing: Sharing,
+    share: Share,
     nodes: ProcessorNodes,
     cgroup_mount: Option<PathBuf>,
     zero_counter: ZeroCounter,
@@ -87,6 +87,7 @@ impl LinuxMachine {
     pub fn new(host: Arc<Host>, options: MachineOptions) -> Self {
         let kernel = host.kernel().as_ref();
         LinuxMachine {
+            share: Share::new(host.sharing()),
             nodes: ProcessorNodes::read(kernel),
             cgroup_mount: cgroups::mount_point(kernel),
             host,
@@ -96,7 +97,6 @@ impl LinuxMachine {
             departed: Vec::new(),
             refused: Vec::new(),
             last_observation: None,
-            sharing: Sharing::default(),
             zero_counter: ZeroCounter::default(),
             warmer: Warmer::default(),
             idle: IdleCpus::default(),
@@ -307,7 +307,7 @@ impl LinuxMachine {
         let resident = |process: ProcessId| {
             statm::resident(kernel, process.pid).map_or(0, |resident| resident.shared)
         };
-        let mut left = self.sharing.divide(&mapped, resident);
+        let mut left = self.share.divide(mapped, resident);
         for (process, target) in &mut self.targets {
             target.leave_alone(left.remove(process).unwrap_or_default());
         }

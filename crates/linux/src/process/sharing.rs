@@ -1,9 +1,9 @@
 //! Shared memory is observed and acted on through one of the processes that map it.
 //!
 //! The backends of a server map the same pages. If mega looked at them through each backend, it would count, pay for and
-//! promote them as many times as there are backends. So each part of a file in the kernel's own tmpfs belongs to one process: the one
-//! with the most shared memory resident, until it is gone or another has more than twice as much. A promotion through
-//! it is for all: the kernel takes the page out of the page tables of the others, which map it huge when they touch it
+//! promote them as many times as there are backends. So each part of a file in the kernel's own tmpfs belongs to one process,
+//! of whichever selection: the one with the most shared memory resident, until it is gone or another has more than twice
+//! as much. A promotion through it is for all: the kernel takes the page out of the page tables of the others, which map it huge when they touch it
 //! next. (Before 6.6 it does so only where it gets their mmap locks at once; else they go on with what they map by base
 //! pages already.)
 //!
@@ -11,8 +11,9 @@
 //! looks cold.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use mega_core::ProcessId;
 
@@ -32,22 +33,68 @@ pub struct SharedRange {
     pub offset: u64,
 }
 
-/// Which process each file belongs to.
+/// What the processes of each machine map.
+type Mapped = BTreeMap<ProcessId, Vec<SharedRange>>;
+
+/// Which process each file belongs to, of those of all machines on a host.
 #[derive(Debug, Default)]
 pub(crate) struct Sharing {
     owners: BTreeMap<FileId, ProcessId>,
+    /// By the machine's number.
+    mapped: BTreeMap<u64, Mapped>,
+    next: u64,
+}
+
+/// The part that one machine has in the sharing of its host.
+#[derive(Debug)]
+pub(crate) struct Share {
+    of: Arc<Mutex<Sharing>>,
+    machine: u64,
+}
+
+impl Share {
+    /// The part of a machine that manages nothing yet.
+    pub(crate) fn new(of: &Arc<Mutex<Sharing>>) -> Self {
+        let mut sharing = of.lock().unwrap_or_else(PoisonError::into_inner);
+        sharing.next += 1;
+        Share {
+            of: Arc::clone(of),
+            machine: sharing.next,
+        }
+    }
+
+    /// What each process of this machine has to leave to another one, whose machine that may be; `mapped` is all that they
+    /// map now. `resident` is asked for the shared memory that a process has resident, in bytes, where it matters.
+    pub(crate) fn divide(
+        &self,
+        mapped: Mapped,
+        resident: impl FnMut(ProcessId) -> u64,
+    ) -> BTreeMap<ProcessId, Vec<NotEligible>> {
+        // What is in it is replaced as a whole, so a poisoned lock holds a good one.
+        let mut sharing = self.of.lock().unwrap_or_else(PoisonError::into_inner);
+        sharing.divide(self.machine, mapped, resident)
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        let mut sharing = self.of.lock().unwrap_or_else(PoisonError::into_inner);
+        sharing.replace(self.machine, Mapped::new());
+    }
 }
 
 impl Sharing {
-    /// What each process has to leave to another one, of all that they map. `resident` is asked for the shared memory
-    /// that a process has resident, in bytes, where it matters.
-    pub(crate) fn divide(
+    fn divide(
         &mut self,
-        mapped: &BTreeMap<ProcessId, Vec<SharedRange>>,
+        machine: u64,
+        mapped: Mapped,
         mut resident: impl FnMut(ProcessId) -> u64,
     ) -> BTreeMap<ProcessId, Vec<NotEligible>> {
+        let files = files(&mapped);
+        self.replace(machine, mapped);
+        let mapped = self.who_maps(machine, &files);
         let mut mappers: BTreeMap<FileId, Vec<ProcessId>> = BTreeMap::new();
-        for (&process, ranges) in mapped {
+        for (&process, ranges) in &mapped {
             for range in ranges {
                 let of_file = mappers.entry(range.file).or_default();
                 if of_file.last() != Some(&process) {
@@ -57,12 +104,12 @@ impl Sharing {
         }
         let mut sizes: BTreeMap<ProcessId, u64> = BTreeMap::new();
         let mut left: BTreeMap<ProcessId, Vec<NotEligible>> = BTreeMap::new();
-        let before = std::mem::take(&mut self.owners);
+        let mut owners = Vec::new();
         for (file, mut processes) in mappers {
             if processes.len() > 1 {
                 let mut size = |process| *sizes.entry(process).or_insert_with(|| resident(process));
                 processes.sort_by_key(|&process| (Reverse(size(process)), process));
-                let old = before.get(&file).copied();
+                let old = self.owners.get(&file).copied();
                 let old = processes.iter().position(|&process| Some(process) == old);
                 if let Some(old) = old
                     && size(processes[0]) <= size(processes[old]).saturating_mul(2)
@@ -81,11 +128,52 @@ impl Sharing {
                     left.entry(*process).or_default().extend(lost);
                 }
             }
-            self.owners
-                .extend(processes.first().map(|&first| (file, first)));
+            owners.extend(processes.first().map(|&first| (file, first)));
         }
+        self.owners.extend(owners);
         left
     }
+
+    /// All that is mapped of these files. What `machine` says of a process stands before what another one said of it.
+    fn who_maps(
+        &self,
+        machine: u64,
+        files: &BTreeSet<FileId>,
+    ) -> BTreeMap<ProcessId, Vec<&SharedRange>> {
+        let mut mapped = BTreeMap::new();
+        let others = self.mapped.iter().filter(|(of, _)| **of != machine);
+        let all = others.chain(self.mapped.get_key_value(&machine));
+        for (&process, ranges) in all.flat_map(|(_, mapped)| mapped) {
+            let ranges: Vec<&SharedRange> = ranges
+                .iter()
+                .filter(|range| files.contains(&range.file))
+                .collect();
+            mapped.insert(process, ranges);
+        }
+        mapped
+    }
+
+    /// Takes note of what the processes of a machine map, and forgets the files that nobody maps any more.
+    fn replace(&mut self, machine: u64, mapped: Mapped) {
+        let now = files(&mapped);
+        let before = match mapped.is_empty() {
+            true => self.mapped.remove(&machine),
+            false => self.mapped.insert(machine, mapped),
+        };
+        let before = before.unwrap_or_default();
+        if before
+            .values()
+            .flatten()
+            .any(|range| !now.contains(&range.file))
+        {
+            let mapped: BTreeSet<FileId> = self.mapped.values().flat_map(files).collect();
+            self.owners.retain(|file, _| mapped.contains(file));
+        }
+    }
+}
+
+fn files(mapped: &Mapped) -> BTreeSet<FileId> {
+    mapped.values().flatten().map(|range| range.file).collect()
 }
 
 /// The parts of one file that somebody has: offsets, and who.
@@ -123,8 +211,6 @@ impl Taken {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
-
     use mega_core::HUGE_PAGE_SIZE as HUGE;
     use proptest::prelude::*;
 
@@ -157,7 +243,7 @@ mod tests {
             let index = pids.iter().position(|&pid| pid == of.pid).unwrap();
             sizes[index]
         };
-        let left = sharing.divide(&mapped, size);
+        let left = sharing.divide(1, mapped.clone(), size);
         let keeps = |process: &&ProcessId| left.get(process).is_none_or(Vec::is_empty);
         let keepers: Vec<&ProcessId> = mapped.keys().filter(keeps).collect();
         assert_eq!(keepers.len(), 1);
@@ -189,7 +275,7 @@ mod tests {
     #[test]
     fn nobody_is_asked_for_sizes_where_nothing_is_shared() {
         let mut sharing = Sharing::default();
-        let left = sharing.divide(&all_map(&[7]), |_| panic!("it was asked"));
+        let left = sharing.divide(1, all_map(&[7]), |_| panic!("it was asked"));
         assert!(left.values().all(Vec::is_empty));
     }
 
@@ -197,12 +283,32 @@ mod tests {
     fn a_file_mapped_twice_by_one_process_is_counted_once() {
         let mapped =
             BTreeMap::from([(process(1), vec![shared(9, 100, 0, 4), shared(9, 200, 0, 4)])]);
-        let left = Sharing::default().divide(&mapped, |_| 0);
+        let left = Sharing::default().divide(1, mapped, |_| 0);
         let expected = NotEligible {
             range: 200 * HUGE..204 * HUGE,
             reason: Reason::CountedWith { pid: 1 },
         };
         assert_eq!(left[&process(1)], [expected]);
+    }
+
+    #[test]
+    fn machines_of_one_host_share_what_their_processes_map() {
+        let sharing = Arc::new(Mutex::new(Sharing::default()));
+        let (one, two) = (Share::new(&sharing), Share::new(&sharing));
+        let size = |of: ProcessId| u64::from(of.pid);
+        let is_left = |left: BTreeMap<ProcessId, Vec<NotEligible>>, pid: u32| {
+            left.get(&process(pid)).is_some_and(|left| !left.is_empty())
+        };
+        assert!(!is_left(one.divide(all_map(&[5]), size), 5));
+        // The first has it, and the other is not twice as large.
+        assert!(is_left(two.divide(all_map(&[7]), size), 7));
+        assert!(!is_left(one.divide(all_map(&[5]), size), 5));
+        // Its machine is gone, so another takes over.
+        drop(one);
+        assert!(!is_left(two.divide(all_map(&[7]), size), 7));
+        drop(two);
+        let sharing = sharing.lock().unwrap();
+        assert!(sharing.owners.is_empty() && sharing.mapped.is_empty());
     }
 
     proptest! {
@@ -215,7 +321,7 @@ mod tests {
             for (index, &(pid, inode, offset, regions)) in (1_u64..).zip(&maps) {
                 mapped.entry(process(pid)).or_default().push(shared(inode, index * 100, offset, regions));
             }
-            let left = Sharing::default().divide(&mapped, |process| sizes[process.pid as usize]);
+            let left = Sharing::default().divide(1, mapped.clone(), |process| sizes[process.pid as usize]);
             let mut all = BTreeSet::new();
             let mut kept = Vec::new();
             for (process, ranges) in &mapped {
