@@ -73,13 +73,16 @@ fn lists_command(help: &str, name: &str) -> bool {
     !name.starts_with('-') && first_words.any(|word| word == name)
 }
 
-/// The words of each example in a page's code blocks that runs mega, without what follows ` -- `, a pipe or
-/// a comment: those are other programs' words.
+/// The words of each example in a page's code, in blocks and in sentences, that runs mega, without what follows ` -- `, a
+/// pipe or a comment: those are other programs' words.
 fn examples(page: &str) -> Vec<Vec<String>> {
-    page.split("```")
-        .skip(1)
+    let in_sentences = page
+        .split("```")
         .step_by(2)
-        .flat_map(str::lines)
+        .flat_map(|text| text.split('`').skip(1).step_by(2));
+    let in_blocks = page.split("```").skip(1).step_by(2).flat_map(str::lines);
+    in_blocks
+        .chain(in_sentences)
         .filter_map(|line| {
             let line = line.trim_start_matches("$ ").trim_start_matches("sudo ");
             let words: Vec<String> = line
@@ -87,7 +90,10 @@ fn examples(page: &str) -> Vec<Vec<String>> {
                 .take_while(|word| !["--", "|", "#", "&"].contains(word))
                 .map(str::to_owned)
                 .collect();
-            (words.first().map(String::as_str) == Some("mega") && words.len() > 1).then_some(words)
+            let runs_mega = words.first().is_some_and(|word| word == "mega") && words.len() > 1;
+            // What holds for every command names none.
+            let names_one = words.get(1).is_some_and(|word| word != "COMMAND");
+            (runs_mega && names_one).then_some(words)
         })
         .collect()
 }
