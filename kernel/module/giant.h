@@ -51,6 +51,11 @@ static inline int anon_pud_free_zero(struct mm_struct *mm,
 }
 #endif /* CONFIG_ANON_PUD */
 
+/* Not in every version of the series. */
+#ifndef ANON_PUD_COLLAPSE
+#define ANON_PUD_COLLAPSE 0
+#endif
+
 /* A kernel whose series moves memory by exchange counts that. */
 static inline unsigned int
 mega_giant_exchanged(const struct anon_pud_promotion *did)

@@ -37,6 +37,8 @@ extern const struct mega_request mega_request_free_zero;
 bool mega_compact_available(void);
 /* Whether this kernel, on this CPU, has PROMOTE and DEMOTE. */
 bool mega_giant_available(void);
+/* Whether PROMOTE can collapse base pages. */
+bool mega_collapse_available(void);
 /* Whether this kernel has FREE_ZERO. */
 bool mega_free_zero_available(void);
 

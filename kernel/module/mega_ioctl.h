@@ -78,6 +78,12 @@
  */
 #define MEGA_FEATURE_EXCHANGE 0x200ULL
 
+/*
+ * PROMOTE knows MEGA_PROMOTE_COLLAPSE. Without this bit it fails with EOPNOTSUPP
+ * where that is asked for.
+ */
+#define MEGA_FEATURE_COLLAPSE 0x400ULL
+
 struct mega_info {
 	__u32 size;
 	__u32 version;		/* out: MEGA_INTERFACE_VERSION */
@@ -329,6 +335,11 @@ struct mega_compact {
 
 /* Only if no page has to be moved for it (MEGA_PROMOTE_WOULD_MOVE otherwise). */
 #define MEGA_PROMOTE_IN_PLACE 0x1U
+/*
+ * Regions that base pages map are promoted as well: collapsed by the rules of
+ * MADV_COLLAPSE, but straight into the chunk, so that they are copied once.
+ */
+#define MEGA_PROMOTE_COLLAPSE 0x2U
 
 /* No frame, or: whichever the kernel chooses. */
 #define MEGA_ANY_FRAME (~0ULL)
@@ -340,7 +351,8 @@ enum mega_promote_stop {
 					 * anonymous VMA that may have huge pages
 					 */
 	MEGA_PROMOTE_NOT_HUGE = 3,	/* a region of it is not mapped by one
-					 * 2 MiB page: see MADV_COLLAPSE
+					 * 2 MiB page, see MADV_COLLAPSE; with
+					 * MEGA_PROMOTE_COLLAPSE: nor can it be
 					 */
 	MEGA_PROMOTE_BUSY = 4,		/* a page is pinned, shared, or changed
 					 * meanwhile: later, perhaps
@@ -354,6 +366,7 @@ enum mega_promote_stop {
  * Maps the span at start, of the process that pidfd names, by one giant page. All
  * its regions have to be mapped by 2 MiB pages, which stay what they are: those
  * that lie at their place in a chunk stay there, the others are moved into it.
+ * But see MEGA_PROMOTE_COLLAPSE.
  *
  * A valid call succeeds whatever stop is; what was moved by then stays moved and
  * the memory keeps its contents and its 2 MiB pages.
@@ -363,7 +376,7 @@ enum mega_promote_stop {
  */
 struct mega_promote {
 	__u32 size;
-	__u32 flags;		/* MEGA_PROMOTE_IN_PLACE */
+	__u32 flags;		/* MEGA_PROMOTE_* */
 	__s32 pidfd;
 	__u32 stop;		/* out: enum mega_promote_stop */
 	__u64 start;		/* a multiple of 1 GiB */
@@ -373,7 +386,7 @@ struct mega_promote {
 				 * page, MEGA_ANY_FRAME where there is none
 				 */
 	__u32 in_place;		/* out: 2 MiB pages that were at their place */
-	__u32 moved;		/* out: 2 MiB pages moved to it */
+	__u32 moved;		/* out: 2 MiB pages moved to it, or made there */
 	__u32 attempts;		/* out: times that the kernel tried */
 	__s32 error;		/* out: what the kernel said, 0 or -errno */
 	__u64 nanoseconds;	/* out: time taken */

@@ -23,6 +23,11 @@ bool mega_giant_available(void)
 	       boot_cpu_has(X86_FEATURE_GBPAGES);
 }
 
+bool mega_collapse_available(void)
+{
+	return mega_giant_available() && ANON_PUD_COLLAPSE;
+}
+
 /*
  * What the kernel's answer means. Beside those of its interface there is none
  * that says more than that it did not work this time.
@@ -55,6 +60,8 @@ static void promote(struct mega_promote *request, struct mm_struct *mm)
 
 	if (request->flags & MEGA_PROMOTE_IN_PLACE)
 		flags |= ANON_PUD_IN_PLACE;
+	if (request->flags & MEGA_PROMOTE_COLLAPSE)
+		flags |= ANON_PUD_COLLAPSE;
 	if (request->frame != MEGA_ANY_FRAME)
 		chunk = request->frame;
 
@@ -86,13 +93,16 @@ static int check_promote(const void *argument)
 {
 	const struct mega_promote *request = argument;
 
-	if (request->reserved || request->flags & ~MEGA_PROMOTE_IN_PLACE)
+	if (request->reserved ||
+	    request->flags & ~(MEGA_PROMOTE_IN_PLACE | MEGA_PROMOTE_COLLAPSE))
 		return -EINVAL;
 	if (!mega_is_span(request->start))
 		return -EINVAL;
 	if (request->frame != MEGA_ANY_FRAME &&
 	    !IS_ALIGNED(request->frame, MEGA_CHUNK_FRAMES))
 		return -EINVAL;
+	if (request->flags & MEGA_PROMOTE_COLLAPSE && !mega_collapse_available())
+		return -EOPNOTSUPP;
 	return mega_giant_available() ? 0 : -EOPNOTSUPP;
 }
 

@@ -200,7 +200,7 @@ static void promote(void)
 
 	PROMOTE_FAILS(EINVAL, size = 0);
 	PROMOTE_FAILS(EINVAL, size = sizeof(request) + 8);
-	PROMOTE_FAILS(EINVAL, flags = 2);
+	PROMOTE_FAILS(EINVAL, flags = 4);
 	PROMOTE_FAILS(EINVAL, flags = ~0U);
 	PROMOTE_FAILS(EINVAL, reserved = 1);
 	PROMOTE_FAILS(EINVAL, start = HUGE);

@@ -93,6 +93,41 @@ void set_file(const char *path, const char *value)
 		tap_bail("write %s to %s", value, path);
 }
 
+/* ---- Pages that nobody uses --------------------------------------------- */
+
+#define IDLE_BITMAP "/sys/kernel/mm/page_idle/bitmap"
+
+bool mark_idle(uint64_t frame, size_t frames)
+{
+	int file = open(IDLE_BITMAP, O_WRONLY | O_CLOEXEC);
+	uint64_t word = ~0ULL;
+
+	if (file < 0)
+		return false;
+	for (uint64_t at = frame; at < frame + frames; at += 64)
+		if (pwrite(file, &word, sizeof(word), at / 8) != sizeof(word))
+			tap_bail("write " IDLE_BITMAP);
+	close(file);
+	return true;
+}
+
+size_t idle_pages(uint64_t frame, size_t frames)
+{
+	int file = open(IDLE_BITMAP, O_RDONLY | O_CLOEXEC);
+	uint64_t word;
+	size_t idle = 0;
+
+	for (uint64_t at = frame; at < frame + frames; at += 64) {
+		if (pread(file, &word, sizeof(word), at / 8) != sizeof(word))
+			tap_bail("read " IDLE_BITMAP);
+		idle += __builtin_popcountll(word);
+	}
+	close(file);
+	return idle;
+}
+
+/* ---- Nodes and children ------------------------------------------------- */
+
 bool two_nodes(void)
 {
 	return !access("/sys/devices/system/node/node1", F_OK);

@@ -4,6 +4,8 @@
 #define KERNEL_H
 
 #include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 /* The value of a line of /proc/vmstat; bails out where there is no such line. */
@@ -23,6 +25,11 @@ void read_all(const char *path);
 
 /* Writes value to a file of /proc or /sys; bails out where it cannot be. */
 void set_file(const char *path, const char *value);
+
+/* Marks the frames' pages as idle, a multiple of 64 of them; false where the kernel tracks none. */
+bool mark_idle(uint64_t frame, size_t frames);
+/* How many of the frames begin a page that is idle still. */
+size_t idle_pages(uint64_t frame, size_t frames);
 
 /* Whether there is another NUMA node to move memory to. */
 bool two_nodes(void);

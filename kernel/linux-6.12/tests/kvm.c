@@ -111,6 +111,38 @@ static void block_emptied(void)
 	tap_equal(request.stop, MEGA_STOP_DONE, "a block under it is emptied");
 }
 
+/* NUMA balancing passes a giant page by, and KVM does not even have to map it anew. */
+static void balanced(void)
+{
+	if (!two_nodes()) {
+		/* Not a skip: on one node there is nothing to balance. */
+		tap_note("there is one node");
+		return;
+	}
+	set_file("/proc/sys/kernel/numa_balancing", "1");
+	for (time_t end = time(NULL) + 12; time(NULL) < end;)
+		if (wrong_pages(span, GIANT, 0, 1))
+			tap_bail("a byte changed");
+	set_file("/proc/sys/kernel/numa_balancing", "0");
+	tap_equal(giant_kib(span, GIANT), GIANT / 1024, "NUMA balancing leaves it giant");
+	tap_equal(guest_mapped("pages_1g"), 1, "in the guest's tables, too");
+}
+
+/* KVM's tables have one Accessed bit for all of it, too: whatever the guest uses, all of it is in use. */
+static void aged(void)
+{
+	uint64_t frame = frame_of(span);
+
+	if (!mark_idle(frame, SPAN_PAGES)) {
+		tap_skip("page_idle", "this kernel has none");
+		return;
+	}
+	tap_equal(idle_pages(frame, SPAN_PAGES), SPAN_REGIONS, "what nobody uses is idle");
+	guest_sum(5 * REGION_PAGES, 1);
+	tap_equal(idle_pages(frame, SPAN_PAGES), 0, "what the guest uses is not, whichever huge page is looked at first");
+	tap_equal(guest_mapped("pages_1g"), 1, "and the guest's tables map it by 1 GiB still");
+}
+
 static void split_by(const char *what, void (*act)(void))
 {
 	act();
@@ -123,6 +155,9 @@ static void split_by(const char *what, void (*act)(void))
 
 /* ---- While the guest runs ---------------------------------------------- */
 
+/* What nobody uses, beside the span. */
+#define COLD (256UL << 20)
+
 /* The last region is not counted in: it is given back while the guest uses the others. */
 #define EXPENDABLE (SPAN_REGIONS - 1)
 #define KEPT_PAGES (EXPENDABLE * REGION_PAGES)
@@ -130,7 +165,8 @@ static void split_by(const char *what, void (*act)(void))
 #define STRETCH (16 * REGION_PAGES)
 
 static volatile bool stop;
-static unsigned long passes, miscounted;
+static volatile unsigned long passes;
+static unsigned long miscounted;
 
 /* What is asked of the thread that runs the guest; it says when that is so. */
 enum wish { NOTHING, SUM, REST, RESTING };
@@ -269,10 +305,53 @@ static void against(const char *what, bool (*act)(uint64_t *state), long seconds
 	tap_note("%lu rounds, before %lu of which they did; %lu passes of the guest", rounds, seen, passes);
 }
 
+/* The guest reads a small part of it, again and again. */
+static void *reading(void *unused)
+{
+	while (!stop) {
+		if (guest_sum(0, STRETCH) != guest_sum_of(span, 0, STRETCH))
+			miscounted++;
+		passes++;
+	}
+	return unused;
+}
+
+/* A group that has to give up memory gives up what nobody uses, and leaves the guest its giant page. */
+static void hot_when_memory_is_short(void)
+{
+	char *cold = map_aligned(COLD);
+	pthread_t thread;
+
+	if (!write_file("/sys/kernel/mm/lru_gen/enabled", "7")) {
+		tap_skip("reclaim with MGLRU", "this kernel has none");
+		return;
+	}
+	fill_part(cold, COLD, 0, 1);
+	madvise(cold, COLD, MADV_COLD);
+	stop = false;
+	passes = miscounted = 0;
+	pthread_create(&thread, NULL, reading, NULL);
+	for (int i = 0; i < 4; i++) {
+		/* A host that is busy may be slow to run the guest. */
+		for (unsigned long before = passes; passes < before + 2;)
+			usleep(1000);
+		cgroup_write("memory.reclaim", "32M");
+	}
+	stop = true;
+	pthread_join(thread, NULL);
+	tap_ok(smaps(cold, COLD, "Swap") > 0, "where memory is short, what nobody uses goes to swap");
+	tap_note("%ld MiB of it, while the guest read %lu times", smaps(cold, COLD, "Swap") / 1024, passes);
+	tap_equal(smaps(span, GIANT, "Swap"), 0, "and nothing that the guest uses");
+	tap_equal(giant_kib(span, GIANT), GIANT / 1024, "its giant page stays");
+	tap_equal(guest_mapped("pages_1g"), 1, "in its own tables, too");
+	tap_equal(miscounted, 0, "and it reads what it should");
+	munmap(cold, COLD);
+}
+
 int main(void)
 {
 	long seconds = seconds_of("TRIDENT_RACES_SECONDS", 10);
-	bool swaps;
+	bool swaps, grouped = cgroup_enter();
 
 	device = device_open();
 	span = map_spans(1);
@@ -284,6 +363,12 @@ int main(void)
 	fill(span, GIANT, 1);
 	guest_is_right("huge pages");
 	giant_for_both("promoted");
+	aged();
+	balanced();
+	if (swaps && grouped)
+		hot_when_memory_is_short();
+	else
+		tap_skip("memory that is short", "there is no memory cgroup, or nothing to swap to");
 	split_by("demoted", demoted);
 	split_by("a region made read-only and back", protected);
 	split_by("a region given back and filled again", given_back);
@@ -304,6 +389,8 @@ int main(void)
 	guest_end();
 	if (swaps)
 		swap_off();
+	if (grouped)
+		cgroup_leave();
 	tap_equal(meminfo("AnonPudMapped"), 0, "at the end nothing is mapped by giant pages");
 	return tap_end();
 }

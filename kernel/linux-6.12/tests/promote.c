@@ -9,6 +9,8 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include "kernel.h"
@@ -235,39 +237,6 @@ static size_t frames_without(uint64_t frame, uint64_t flags)
 	return without;
 }
 
-#define IDLE_BITMAP "/sys/kernel/mm/page_idle/bitmap"
-
-/* The file takes and gives a page at a time. */
-static bool every_page_of_bitmap(ssize_t (*step)(int, void *, size_t, off_t), uint64_t frame)
-{
-	static uint64_t words[PAGE / 8];
-	int file = open(IDLE_BITMAP, O_RDWR | O_CLOEXEC);
-
-	if (file < 0)
-		return false;
-	for (off_t at = 0; at < (off_t)(SPAN_PAGES / 8); at += sizeof(words)) {
-		memset(words, 0xff, sizeof(words));
-		if (step(file, words, sizeof(words), frame / 8 + at) != sizeof(words))
-			tap_bail(IDLE_BITMAP);
-	}
-	close(file);
-	return true;
-}
-
-static ssize_t mark(int file, void *words, size_t length, off_t at)
-{
-	return pwrite(file, words, length, at);
-}
-
-/* Marks the chunk's pages idle, touches the span and asks which are idle still; false without the file. */
-static bool ask_for_idle(char *memory, uint64_t frame)
-{
-	if (!every_page_of_bitmap(mark, frame))
-		return false;
-	*(volatile char *)memory;
-	return every_page_of_bitmap(pread, frame);
-}
-
 static void observers(char *memory)
 {
 	uint64_t frame = frame_of(memory);
@@ -299,8 +268,13 @@ static void observers(char *memory)
 	still_giant(memory, "SCAN_TASK with CLEAR");
 	set_file("/proc/self/clear_refs", "1");
 	still_giant(memory, "clear_refs");
-	if (!ask_for_idle(memory, frame))
+	if (mark_idle(frame, SPAN_PAGES)) {
+		*(volatile char *)memory;
+		/* Unless the TLB had it: then nobody is told of the access. */
+		tap_note("page_idle: %zu are idle after a touch", idle_pages(frame, SPAN_PAGES));
+	} else {
 		tap_skip("page_idle", "this kernel has none");
+	}
 	still_giant(memory, "page_idle");
 	tap_equal(vmstat("anon_pud_split") - splits, 0, "vmstat counts no split");
 	tap_equal(wrong_pages(memory, GIANT, 0, 1), 0, "no byte changed");
@@ -337,6 +311,135 @@ static void named_chunk(char *giant)
 	tap_equal(request.frame, freed, "and no other");
 	tap_equal(wrong_pages(other, GIANT, 0, 5), 0, "no byte changed");
 	munmap(other, GIANT);
+}
+
+/* ---- Base pages -------------------------------------------------------- */
+
+#define KHUGEPAGED_SLEEP "/sys/kernel/mm/transparent_hugepage/khugepaged/scan_sleep_millisecs"
+
+/* Whether what this process touches from now on is base pages, whatever it asked for. */
+static void only_base_pages(bool only)
+{
+	if (prctl(PR_SET_THP_DISABLE, only, 0, 0, 0))
+		tap_bail("PR_SET_THP_DISABLE");
+}
+
+/* A span whose every so manyth region is base pages, all of them where that is 1. */
+static char *partly_base(size_t every)
+{
+	char *memory = map_spans(1);
+
+	only_base_pages(true);
+	for (size_t region = 0; region < SPAN_REGIONS; region += every)
+		fill_part(memory + region * HUGE, HUGE, region * HUGE, 1);
+	only_base_pages(false);
+	for (size_t region = 0; region < SPAN_REGIONS; region++)
+		if (region % every)
+			fill_part(memory + region * HUGE, HUGE, region * HUGE, 1);
+	return memory;
+}
+
+static struct mega_promote collapse_into(const char *memory, uint64_t chunk)
+{
+	struct mega_promote request = promote_request(pidfd_of(getpid()), memory);
+
+	request.flags = MEGA_PROMOTE_COLLAPSE;
+	request.frame = chunk;
+	if (ioctl(device, MEGA_IOC_PROMOTE, &request))
+		tap_bail("PROMOTE with COLLAPSE");
+	close(request.pidfd);
+	promote_note(&request);
+	return request;
+}
+
+/* Collapsed where it has to be: none of those huge pages is made anywhere else and moved. */
+static void copied_once(size_t every)
+{
+	size_t base = SPAN_REGIONS / every;
+	uint64_t chunk = free_chunk(device);
+	char *memory = partly_base(every);
+	long migrated = vmstat("thp_migration_success"), collapsed = vmstat("thp_collapse_alloc");
+	struct mega_promote request;
+
+	tap_equal(regions_of(device, memory, GIANT, 12), base, "%zu regions are base pages", base);
+	refused("a span with base pages", memory, MEGA_PROMOTE_NOT_HUGE);
+	request = promote(device, memory, MEGA_PROMOTE_COLLAPSE | MEGA_PROMOTE_IN_PLACE);
+	tap_equal(request.stop, MEGA_PROMOTE_WOULD_MOVE, "in place alone: something would have to be copied");
+	for (int i = 0; i < 5; i++) {
+		request = collapse_into(memory, chunk);
+		if (request.stop != MEGA_PROMOTE_BUSY)
+			break;
+	}
+	tap_equal(request.stop, MEGA_PROMOTE_DONE, "with COLLAPSE it is promoted");
+	tap_equal(request.frame, chunk, "into the chunk that was named");
+	tap_equal(vmstat("thp_collapse_alloc") - collapsed, base, "each region was collapsed once");
+	/* The others may have been in the way in the chunk, before they were moved to their places. */
+	migrated = vmstat("thp_migration_success") - migrated;
+	tap_ok(migrated <= 2 * (long)(SPAN_REGIONS - base), "and none of them moved: %ld huge pages were", migrated);
+	tap_equal(wrong_pages(memory, GIANT, 0, 1), 0, "no byte changed");
+	munmap(memory, GIANT);
+}
+
+static void hardly_there(void)
+{
+	char *memory = map_spans(1), *region = memory + 300 * HUGE;
+	struct mega_promote request;
+
+	fill(memory, GIANT, 1);
+	if (madvise(region, HUGE, MADV_DONTNEED))
+		tap_bail("MADV_DONTNEED");
+	request = collapse_into(memory, MEGA_ANY_FRAME);
+	tap_equal(request.stop, MEGA_PROMOTE_NOT_HUGE, "COLLAPSE makes nothing of a region with no page");
+	only_base_pages(true);
+	fill_part(region + 7 * PAGE, PAGE, 300 * HUGE + 7 * PAGE, 1);
+	only_base_pages(false);
+	for (int i = 0; i < 5; i++) {
+		request = collapse_into(memory, MEGA_ANY_FRAME);
+		if (request.stop != MEGA_PROMOTE_BUSY)
+			break;
+	}
+	tap_equal(request.stop, MEGA_PROMOTE_DONE, "but of one with a page");
+	tap_equal(nonzero_pages(region, HUGE), 1, "which is zero but for that");
+	tap_equal(wrong_pages(region + 7 * PAGE, PAGE, 300 * HUGE + 7 * PAGE, 1), 0, "and that is as it was");
+	tap_equal(wrong_pages(memory, 300 * HUGE, 0, 1), 0, "and the rest is");
+	munmap(memory, GIANT);
+}
+
+static void held_base_page(void)
+{
+	char *memory = partly_base(2);
+	struct iovec page = { memory + 20 * HUGE + 3 * PAGE, PAGE };
+	struct mega_promote request;
+	int end[2];
+
+	if (pipe(end) || vmsplice(end[1], &page, 1, 0) != (ssize_t)PAGE)
+		tap_bail("vmsplice");
+	request = collapse_into(memory, MEGA_ANY_FRAME);
+	tap_equal(request.stop, MEGA_PROMOTE_BUSY, "a base page that a pipe holds is not collapsed");
+	tap_equal(wrong_pages(memory, GIANT, 0, 1), 0, "and no byte changed");
+	close(end[0]);
+	close(end[1]);
+	for (int i = 0; i < 5 && request.stop == MEGA_PROMOTE_BUSY; i++)
+		request = collapse_into(memory, MEGA_ANY_FRAME);
+	tap_equal(request.stop, MEGA_PROMOTE_DONE, "but when the pipe is closed");
+	tap_equal(wrong_pages(memory, GIANT, 0, 1), 0, "and no byte changed");
+	munmap(memory, GIANT);
+}
+
+static void base_pages(void)
+{
+	struct mega_info info = info_request();
+
+	if (ioctl(device, MEGA_IOC_INFO, &info))
+		tap_bail("INFO");
+	tap_ok(info.features & MEGA_FEATURE_COLLAPSE, "INFO says that base pages can be collapsed");
+	/* Nobody else is to collapse some of them. */
+	set_file(KHUGEPAGED_SLEEP, "3600000");
+	copied_once(1);
+	copied_once(2);
+	hardly_there();
+	held_base_page();
+	set_file(KHUGEPAGED_SLEEP, "10000");
 }
 
 /* ---- Another process --------------------------------------------------- */
@@ -395,6 +498,7 @@ int main(void)
 	repaired(memory);
 	named_chunk(memory);
 	munmap(memory, GIANT);
+	base_pages();
 	another_process();
 	tap_equal(meminfo("AnonPudMapped"), 0, "at the end nothing is mapped by giant pages");
 	return tap_end();

@@ -15,6 +15,9 @@
 #include "span.h"
 #include "tap.h"
 
+/* UFFD_FEATURE_MOVE, as UFFDIO_MOVE below. */
+#define FEATURE_MOVE (1ULL << 16)
+
 static int device;
 static int faults;	/* the userfaultfd */
 
@@ -55,7 +58,7 @@ static void *handle(void *unused)
 
 static bool open_faults(void)
 {
-	struct uffdio_api api = { .api = UFFD_API, .features = UFFD_FEATURE_PAGEFAULT_FLAG_WP };
+	struct uffdio_api api = { .api = UFFD_API, .features = UFFD_FEATURE_PAGEFAULT_FLAG_WP | FEATURE_MOVE };
 
 	faults = syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK);
 	if (faults < 0)
@@ -128,6 +131,64 @@ static void write_protecting(void)
 	tap_equal(wrong_pages(span, GIANT, 0, 1), 0, "promoted again: no byte changed");
 }
 
+/* ---- Memory that is moved out of it, and into where it was --------------- */
+
+/* Younger than the headers of the machine that this is built on, perhaps. */
+#ifndef UFFDIO_MOVE
+struct uffdio_move {
+	__u64 dst;
+	__u64 src;
+	__u64 len;
+	__u64 mode;
+	__s64 move;
+};
+#define UFFDIO_MOVE _IOWR(UFFDIO, 0x05, struct uffdio_move)
+#endif
+
+static long move(char *to, char *from, size_t length)
+{
+	struct uffdio_move request = { .dst = (uintptr_t)to, .src = (uintptr_t)from, .len = length };
+
+	return ioctl(faults, UFFDIO_MOVE, &request) ? -1 : request.move;
+}
+
+/* From a giant page to a place of its own, and back to the hole that it left. */
+static void moved_out_and_in(size_t length, const char *what)
+{
+	size_t offset = 80 * HUGE + (length < HUGE ? 5 * PAGE : 0);
+	char *other = map_aligned(HUGE);
+
+	watch(other, HUGE, UFFDIO_REGISTER_MODE_MISSING);
+	tap_equal(move(other, span + offset, length), length, "%s is moved out of it", what);
+	tap_equal(giant_kib(span, GIANT), 0, "%s: and it is not giant any more", what);
+	tap_equal(wrong_pages(other, length, offset, 1), 0, "%s: it has its words elsewhere", what);
+	tap_equal(wrong_pages(span, offset, 0, 1) +
+		  wrong_pages(span + offset + length, GIANT - offset - length, offset + length, 1), 0,
+		  "%s: and the rest has them here", what);
+	tap_ok(promote(device, span, 0).stop != MEGA_PROMOTE_DONE, "%s: with a hole it is not promoted", what);
+	watch(span, GIANT, UFFDIO_REGISTER_MODE_MISSING);
+	tap_equal(move(span + offset, other, length), length, "%s is moved back", what);
+	unwatch(span, GIANT);
+	unwatch(other, HUGE);
+	tap_equal(wrong_pages(span, GIANT, 0, 1), 0, "%s: all words are there", what);
+	promote_surely(device, span);
+	tap_equal(wrong_pages(span, GIANT, 0, 1), 0, "%s: promoted, too", what);
+	munmap(other, HUGE);
+}
+
+static void moving(void)
+{
+	char *other = map_aligned(HUGE);
+
+	fill_part(other, HUGE, 0, 1);
+	tap_fails(move(span + 80 * HUGE, other, HUGE), EINVAL, "a giant page is no place to move something to");
+	tap_equal(giant_kib(span, GIANT), GIANT / 1024, "and stays giant");
+	tap_equal(wrong_pages(span, GIANT, 0, 1) + wrong_pages(other, HUGE, 0, 1), 0, "and no word changed");
+	munmap(other, HUGE);
+	moved_out_and_in(HUGE, "a region");
+	moved_out_and_in(PAGE, "a page");
+}
+
 int main(void)
 {
 	pthread_t handler;
@@ -141,6 +202,7 @@ int main(void)
 	pthread_create(&handler, NULL, handle, NULL);
 	filling_in();
 	write_protecting();
+	moving();
 	pthread_cancel(handler);
 	pthread_join(handler, NULL);
 	close(faults);
