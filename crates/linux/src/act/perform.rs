@@ -71,11 +71,9 @@ pub(crate) fn perform(
             let promotes = first.kind.is_promotion();
             regions
                 .iter()
-                .for_each(|&region| work.remap(Span::of(region), promotes));
+                .for_each(|&region| work.remap(region, promotes));
         }
-        ActionKind::FreeZero => regions
-            .iter()
-            .for_each(|&region| work.free_zero(Span::of(region))),
+        ActionKind::FreeZero => regions.iter().for_each(|&region| work.free_zero(region)),
     }
     let outcomes = work.outcomes;
     run.iter()
@@ -281,9 +279,9 @@ impl<'a> Work<'a> {
         }
     }
 
-    /// Maps a span by a giant page, or no longer by one, and looks.
-    fn remap(&mut self, span: Span, to_giant: bool) {
-        let region = span.first_region();
+    /// Maps the span of a region by a giant page, or no longer by one, and looks.
+    fn remap(&mut self, region: Region, to_giant: bool) {
+        let span = Span::of(region);
         let eligible = self.holds(span.start(), span.end());
         let Some(mut giant_pages) = self.host.giant_pages().filter(|_| eligible) else {
             return self.fail(region, Cause::NotEligible);
@@ -305,9 +303,9 @@ impl<'a> Work<'a> {
         self.settle(region, outcome);
     }
 
-    /// Gives back the zero-filled huge pages of a span, and looks how much less is resident.
-    fn free_zero(&mut self, span: Span) {
-        let region = span.first_region();
+    /// Gives back the zero-filled huge pages of a region's span, and looks how much less is resident.
+    fn free_zero(&mut self, region: Region) {
+        let span = Span::of(region);
         let eligible = self.holds(span.start(), span.end());
         let Some(mut giant_pages) = self
             .host

@@ -119,6 +119,11 @@ impl Subject {
         self.ask(&format!("fill {} {} {step}", range.start, range.end));
     }
 
+    /// Writes zeros into every page.
+    pub(crate) fn zero(&mut self, range: &Range<u64>) {
+        self.ask(&format!("zero {} {} 1", range.start, range.end));
+    }
+
     /// Reads one byte of every `step`th page.
     pub(crate) fn touch(&mut self, range: &Range<u64>, step: usize) {
         self.ask(&format!("touch {} {} {step}", range.start, range.end));
@@ -205,6 +210,7 @@ fn obey(line: &str) -> u64 {
         "map" => map(words[1], number(2)) as u64,
         "open" => open(words[1], number(2)) as u64,
         "fill" => pages(&words).map(|page| fill(page) as u64).sum(),
+        "zero" => pages(&words).map(|page| zero(page) as u64).sum(),
         "touch" => pages(&words).map(|page| u64::from(touch(page))).sum(),
         "sum" => pages(&words).fold(0xcbf2_9ce4_8422_2325, sum),
         // SAFETY: as above.
@@ -367,6 +373,13 @@ fn fill(page: usize) -> usize {
         // SAFETY: aligned, in memory that `map` answered.
         unsafe { at.write_volatile(value) };
     }
+    1
+}
+
+fn zero(page: usize) -> usize {
+    let at = std::ptr::with_exposed_provenance_mut::<u64>(page);
+    // SAFETY: aligned, in memory that `map` answered.
+    unsafe { at.write_volatile(0) };
     1
 }
 
