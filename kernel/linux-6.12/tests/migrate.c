@@ -71,6 +71,38 @@ static void whole_span(char *span)
 	promote_surely(device, span);
 }
 
+/*
+ * Spans of one node, promoted until it has no chunk for one any more: none of them goes to the other node, from where nothing
+ * would bring it back.
+ */
+static void stays_on_its_node(char *span)
+{
+	int node = node_of(span), promoted = 0, elsewhere = 0;
+	unsigned long nodes = 1UL << node;
+	char *more[2];
+
+	for (size_t i = 0; i < sizeof(more) / sizeof(*more); i++) {
+		struct mega_promote request;
+
+		more[i] = map_spans(1);
+		syscall(SYS_mbind, more[i], GIANT, MPOL_PREFERRED, &nodes, 3, 0);
+		fill(more[i], GIANT, 1);
+		syscall(SYS_mbind, more[i], GIANT, MPOL_DEFAULT, NULL, 0, 0);
+		request = promote(device, more[i], 0);
+		promote_note(&request);
+		if (request.stop != MEGA_PROMOTE_DONE)
+			continue;
+		promoted++;
+		elsewhere += node_of(more[i]) != node;
+	}
+	tap_note("%d of %zu promoted", promoted, sizeof(more) / sizeof(*more));
+	tap_equal(elsewhere, 0, "what is promoted stays on the node that it is on, also where that has no chunk for it");
+	for (size_t i = 0; i < sizeof(more) / sizeof(*more); i++) {
+		as_it_was(more[i], "beside it");
+		munmap(more[i], GIANT);
+	}
+}
+
 /* Pages that a node's balancing makes inaccessible for a while, to see who uses them. */
 static void balanced(char *span)
 {
@@ -230,6 +262,7 @@ int main(void)
 	if (two_nodes()) {
 		one_page(span);
 		whole_span(span);
+		stays_on_its_node(span);
 		balanced(span);
 		given_back_meanwhile();
 	} else {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Promotion where little memory is free: less than the 1 GiB that a whole span takes for a while. It takes as much at a time as
+ * Promotion where little memory is free: less than the 1 GiB that a whole span takes for a while, and as much, which others want,
+ * too. It takes as much at a time as
  * leaves others what the kernel keeps for them, and gives that back before it takes more. Each zone is kept from running short, so
  * this wants a machine with one large zone: what is moved from one to another is given back there.
  */
@@ -77,6 +78,78 @@ static struct mega_promote promote_watched(char *span, uint64_t chunk)
 	return request;
 }
 
+/* ---- Among others who want memory -------------------------------------- */
+
+#define ALLOCATORS 8
+#define ALLOCATION (32UL << 20)
+
+/* What is shared with the allocators: that it is over, and how often each has got and lost its memory. */
+struct contest {
+	bool over;
+	unsigned long rounds[ALLOCATORS];
+};
+
+/* Gets memory, base pages or huge ones, looks whether it keeps it, and gives it back, again and again. */
+static int allocate(struct contest *contest, size_t number)
+{
+	while (!__atomic_load_n(&contest->over, __ATOMIC_ACQUIRE)) {
+		char *memory = mmap(NULL, ALLOCATION, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+		if (memory == MAP_FAILED)
+			return 1;
+		madvise(memory, ALLOCATION, number % 2 ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
+		fill_part(memory, ALLOCATION, 0, number);
+		if (wrong_pages(memory, ALLOCATION, 0, number))
+			return 2;
+		munmap(memory, ALLOCATION);
+		contest->rounds[number]++;
+	}
+	return 0;
+}
+
+/* 1 GiB is free, which a promotion would take for itself, and others want of it, too: nobody is killed for want of it. */
+static void among_allocators(char *span, char *ballast, char *end)
+{
+	struct contest *contest = mmap(NULL, sizeof(*contest), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	long killed = vmstat("oom_kill");
+	unsigned int promoted = 0, well = 0;
+	unsigned long rounds = 0;
+	pid_t children[ALLOCATORS];
+
+	tap_note("free %ld KiB", meminfo("MemFree"));
+	/* What is shared with a child is not promoted. */
+	if (madvise(span, GIANT, MADV_DONTFORK) || madvise(ballast, end - ballast, MADV_DONTFORK))
+		tap_bail("MADV_DONTFORK");
+	for (size_t i = 0; i < ALLOCATORS; i++) {
+		children[i] = fork();
+		if (children[i] < 0)
+			tap_bail("fork");
+		if (!children[i])
+			_exit(allocate(contest, i));
+	}
+	for (int i = 0; i < 6; i++) {
+		struct mega_promote request;
+
+		demote(device, span);
+		/* Out of its place, so that there is something to move. */
+		madvise(span + 3 * HUGE, 64 * HUGE, MADV_DONTNEED);
+		fill_part(span + 3 * HUGE, 64 * HUGE, 3 * HUGE, 1);
+		request = promote(device, span, 0);
+		promote_note(&request);
+		promoted += request.stop == MEGA_PROMOTE_DONE;
+	}
+	__atomic_store_n(&contest->over, true, __ATOMIC_RELEASE);
+	for (size_t i = 0; i < ALLOCATORS; i++) {
+		well += ended_well(children[i]);
+		rounds += contest->rounds[i];
+	}
+	tap_equal(well, ALLOCATORS, "1 GiB free and many who want of it: all of them get and keep what they ask for");
+	tap_equal(vmstat("oom_kill") - killed, 0, "and nobody is killed for memory");
+	tap_note("%u of 6 promotions came through, beside %lu allocations of %lu MiB", promoted, rounds, ALLOCATION >> 20);
+	tap_equal(wrong_pages(span, GIANT, 0, 1), 0, "no word of the span changed");
+	munmap(contest, sizeof(*contest));
+}
+
 int main(void)
 {
 	long low, kept, total = meminfo("MemTotal");
@@ -110,7 +183,10 @@ int main(void)
 		if (wrong_pages(region, HUGE, 0, 1))
 			tap_bail("a word of the others' memory changed");
 	tap_ok(true, "nor of the memory that had to be moved for it");
-	munmap(ballast, end - ballast);
+	for (at = ballast; at < end && meminfo("MemFree") < low + SPAN_KIB; at += HUGE)
+		munmap(at, HUGE);
+	among_allocators(span, at, end);
+	munmap(at, end - at);
 	munmap(span, GIANT);
 	tap_equal(meminfo("AnonPudMapped"), 0, "at the end nothing is mapped by giant pages");
 	return tap_end();
