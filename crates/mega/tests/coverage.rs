@@ -54,7 +54,8 @@ fn what_is_missing_is_counted_and_promoting_it_helps() {
     let words = run(mega().args(["coverage", &pid, "--min", "90%"]));
     assert_eq!(words.status.code(), Some(1));
     let words = text(&words.stdout);
-    assert!(words.trim_end().ends_with("90 % does not hold"), "{words}");
+    // Where free memory is in small pieces, what the machine could give follows.
+    assert!(words.contains("90 % does not hold"), "{words}");
     assert!(words.contains("nothing in the way"), "{words}");
     // Asked for nothing, it only tells.
     assert_eq!(coverage(&[&pid]).0, Some(0));

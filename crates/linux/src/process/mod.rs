@@ -7,6 +7,7 @@ pub mod eligible;
 mod facts;
 pub mod not_eligible;
 pub mod obstacles;
+pub mod pinned;
 mod pod;
 pub mod sharing;
 mod stat;

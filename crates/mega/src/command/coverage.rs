@@ -116,6 +116,9 @@ fn look(args: &Coverage, host: &Arc<Host>) -> Result<CoverageReport, Failure> {
             args.min.or(promised),
             allowed,
         );
+        let pinned = process::pinned::pinned(&LiveKernel, process.pid).unwrap_or_default();
+        one.pinned = pinned.counted;
+        one.pinned_by_vfio = pinned.vfio;
         one.help = help(&one, machine.not_eligible(process), free_blocks);
         processes.push(one);
     }
@@ -253,6 +256,9 @@ fn help(one: &ProcessCoverage, left_alone: &[NotEligible], free_blocks: u64) -> 
             bytes::format(added)
         ));
     }
+    if !one.rest.is_empty() {
+        help.extend(pinned(one));
+    }
     if one.part(Obstacle::Swapped.name()).regions > 0 {
         help.push(format!(
             "a part is in swap: mega waits for the program to read it; `mega promote {}` reads it",
@@ -278,6 +284,24 @@ fn help(one: &ProcessCoverage, left_alone: &[NotEligible], free_blocks: u64) -> 
             "promotions of the selection {} that failed since the start: {}",
             managed.selection,
             causes_in_words(&managed.failures)
+        ));
+    }
+    help
+}
+
+/// What is known of pages that devices hold on to.
+fn pinned(one: &ProcessCoverage) -> Vec<String> {
+    let mut help = Vec::new();
+    if one.pinned > 0 {
+        help.push(format!(
+            "{} are pinned (io_uring, RDMA or iommufd): there huge pages have to come before the pinning, or after it",
+            bytes::format(one.pinned)
+        ));
+    }
+    if let Some(most) = one.pinned_by_vfio {
+        help.push(format!(
+            "up to {} are pinned by VFIO: have huge pages there before the device is attached, as by preallocation of the guest's memory",
+            bytes::format(most)
         ));
     }
     help
@@ -447,6 +471,27 @@ mod tests {
             help[1].ends_with("failed since the start: 3 busy"),
             "{help:?}"
         );
+    }
+
+    #[test]
+    fn pinned_memory_is_told_only_where_something_is_missing() {
+        let pinned = |base| {
+            let mut one = one(&found(base, 2), 0.95, None);
+            one.pinned = 4 << 20;
+            one.pinned_by_vfio = Some(1 << 30);
+            help(&one, &[], 100)
+        };
+        let told = pinned(2);
+        assert!(
+            told.iter().any(|line| line.starts_with("4 MiB are pinned")),
+            "{told:?}"
+        );
+        assert!(
+            told.iter()
+                .any(|line| line.starts_with("up to 1 GiB are pinned by VFIO")),
+            "{told:?}"
+        );
+        assert_eq!(pinned(0), Vec::<String>::new());
     }
 
     #[test]

@@ -47,6 +47,10 @@ pub(crate) struct ProcessCoverage {
     pub(crate) blocks_needed: Option<u64>,
     /// Blocks for which its memory cgroup has room; `null` without a limit.
     pub(crate) blocks_allowed: Option<u64>,
+    /// What the kernel counts as pinned of all its memory.
+    pub(crate) pinned: u64,
+    /// The most that VFIO has pinned of it; `null` without VFIO.
+    pub(crate) pinned_by_vfio: Option<u64>,
     /// What would help, in words.
     pub(crate) help: Vec<String>,
 }
@@ -93,6 +97,8 @@ impl ProcessCoverage {
             rest,
             blocks_needed: found.promotions_to(min.unwrap_or(1.0)),
             blocks_allowed,
+            pinned: 0,
+            pinned_by_vfio: None,
             help: Vec::new(),
         }
     }

@@ -126,8 +126,11 @@ impl Kernel for FakeKernel {
         }
     }
 
-    fn read_link(&self, _path: &Path) -> io::Result<PathBuf> {
-        Err(errno(libc::ENOENT))
+    /// Of a file, as if it were a link to where its content says.
+    fn read_link(&self, path: &Path) -> io::Result<PathBuf> {
+        let state = self.state();
+        let content = state.files.get(path).ok_or_else(|| errno(libc::ENOENT))?;
+        Ok(String::from_utf8_lossy(content).into_owned().into())
     }
 
     fn open(&self, path: &Path) -> io::Result<FileHandle> {
