@@ -5,6 +5,7 @@
 #include <linux/mempolicy.h>
 #include <linux/userfaultfd.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -470,6 +471,30 @@ static void not_from_elsewhere(void)
 	munmap(second, GIANT);
 }
 
+/* Nor does it without a policy: 1 GiB from farther away would stay there. */
+static void not_from_far_away(void)
+{
+	char *first = plain(GIANT), *second = plain(GIANT);
+	cpu_set_t all, here;
+
+	pool_fill(1);
+	set_file(SIZE_FOLDER "/pool_rate", "1");
+	if (sched_getaffinity(0, sizeof(all), &all))
+		tap_bail("sched_getaffinity");
+	CPU_ZERO(&here);
+	CPU_SET(sched_getcpu(), &here);
+	if (sched_setaffinity(0, sizeof(here), &here))
+		tap_bail("sched_setaffinity");
+	touch(first);
+	touch(second);
+	tap_equal(giant_kib(first, GIANT), KIB, "without a policy the nearest node's chunk is taken");
+	tap_equal(giant_kib(second, GIANT), 0, "and no other's");
+	tap_equal(node_of(second), node_of(first), "it is smaller pages of the nearest node");
+	sched_setaffinity(0, sizeof(all), &all);
+	munmap(first, GIANT);
+	munmap(second, GIANT);
+}
+
 /* ---- Several at once --------------------------------------------------- */
 
 #define THREADS 8
@@ -671,6 +696,7 @@ int main(void)
 	if (nodes_with_memory() > 1) {
 		by_policy();
 		not_from_elsewhere();
+		not_from_far_away();
 	} else {
 		/* Not a skip: on one node there is nothing to choose. */
 		tap_note("there is one node");
