@@ -39,27 +39,31 @@ impl From<&Worth> for Gain {
 /// What the promotion of one region costs, in seconds of CPU time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Price {
-    /// What each CPU loses that its process uses, because it stands still.
-    pub standstill: f64,
-    /// CPU time of the manager that others would have used: none where a CPU is idle.
-    pub cpu: f64,
+    /// The copy: the manager works, and the process stands still.
+    pub copy: f64,
+    /// What it takes to have a free block backed by the hypervisor: the manager works, and the process runs on.
+    pub block: f64,
+    /// How much of a CPU the manager takes from others while it works, 0 to 1: none where one is idle.
+    pub busy: f64,
 }
 
 impl Default for Price {
     /// Before anything was measured: what a copy into a block that is backed takes on a 2-core virtual machine (Linux 6.18).
     fn default() -> Self {
         Price {
-            standstill: 0.6e-3,
-            cpu: 0.6e-3,
+            copy: 0.6e-3,
+            block: 0.0,
+            busy: 0.5,
         }
     }
 }
 
 impl Price {
-    /// Seconds of CPU time for the promotion of a region of a process with that gain.
+    /// Seconds of CPU time for the promotion of a region of a process with that gain. While a process stands still, the manager
+    /// works on the CPUs that it leaves.
     #[must_use]
     pub fn cpu_seconds(&self, gain: &Gain) -> f64 {
-        self.standstill * gain.cpus + self.cpu
+        self.copy * gain.cpus.max(self.busy) + self.block * self.busy
     }
 }
 

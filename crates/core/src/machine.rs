@@ -41,8 +41,14 @@ pub trait Machine {
         None
     }
 
-    /// CPU seconds that the promotion of a region takes here as somebody measured it once; `None` where nobody has.
+    /// CPU seconds that the promotion of a region into a block that is backed takes here, as somebody measured it once; `None`
+    /// where nobody has.
     fn promotion_seconds(&self) -> Option<f64>;
+
+    /// CPU seconds that [`Machine::prepare`] would take just now for each promotion. May try it on a few.
+    fn block_seconds(&mut self) -> f64 {
+        0.0
+    }
 
     /// Prepares the next `promotions` promotions to huge pages, so that their targets stand still for less time. May do nothing.
     fn prepare(&mut self, _promotions: usize) {}

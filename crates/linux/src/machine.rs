@@ -106,6 +106,12 @@ impl LinuxMachine {
         }
     }
 
+    /// Whether so many free blocks may be taken for a moment. Where there are few the kernel would have to make some.
+    fn may_take_blocks(&self, count: usize) -> bool {
+        let wanted = count as u64 * HUGE_PAGE_SIZE;
+        !self.host.is_dry_run() && self.contiguity / SPARED_SHARE >= wanted
+    }
+
     fn calibration(&self) -> Option<&Calibration> {
         let load = || match calibrate::load(self.host.kernel().as_ref()) {
             Ok(Stored::Valid(calibration)) => Some(*calibration),
@@ -492,13 +498,19 @@ impl Machine for LinuxMachine {
     }
 
     fn promotion_seconds(&self) -> Option<f64> {
-        Some(self.calibration()?.promotion.value)
+        Some(self.calibration()?.copy.value)
+    }
+
+    fn block_seconds(&mut self) -> f64 {
+        if self.may_take_blocks(1) {
+            self.warmer.price(self.host.kernel().as_ref())
+        } else {
+            0.0
+        }
     }
 
     fn prepare(&mut self, promotions: usize) {
-        // Where blocks are few the kernel would have to make some.
-        let wanted = promotions as u64 * HUGE_PAGE_SIZE;
-        if !self.host.is_dry_run() && self.contiguity / SPARED_SHARE >= wanted {
+        if self.may_take_blocks(promotions) {
             self.warmer.prepare(self.host.kernel().as_ref(), promotions);
         }
     }

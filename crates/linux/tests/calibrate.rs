@@ -66,6 +66,7 @@ fn calibration() -> Calibration {
         }],
         giant: None,
         promotion: Estimate::exact(0.001),
+        copy: Estimate::exact(0.001),
     }
 }
 

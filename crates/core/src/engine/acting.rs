@@ -137,7 +137,10 @@ impl Engine {
     fn let_run<M: Machine>(&mut self, machine: &mut M, first: Action, promotions: usize) {
         let until = machine.now() + self.pace.wait(first.target.process, machine.now());
         if first.kind == ActionKind::Promote {
+            let before = machine.cpu_time();
             machine.prepare(promotions);
+            let used = machine.cpu_time().saturating_sub(before);
+            self.prices.learn_blocks(used.as_secs_f64(), promotions);
         }
         machine.rest(until.saturating_sub(machine.now()));
     }

@@ -257,6 +257,7 @@ impl Engine {
             && let Some(process) = self.policy.unmeasured().first().copied()
         {
             let gain = machine.gain(process);
+            self.prices.set_block(machine.block_seconds());
             self.policy.learn_gain(process, gain);
             self.gains.record(process, gain, machine.now());
             course.is_cut_short = true;
@@ -265,11 +266,11 @@ impl Engine {
 
     /// What the promotion of a region costs at present.
     fn price<M: Machine>(&self, machine: &M) -> Price {
-        let copy = self.prices.now(usual_price(machine), machine.now());
         Price {
-            standstill: copy,
+            copy: self.prices.now(usual_price(machine), machine.now()),
+            block: self.prices.block(),
             // What runs on an idle CPU takes nothing from anybody.
-            cpu: copy * (1.0 - self.pace.idle()),
+            busy: 1.0 - self.pace.idle(),
         }
     }
 
@@ -360,5 +361,5 @@ fn copy_burst(interval: Interval) -> Duration {
 
 /// Seconds of CPU time that the promotion of a region takes by default.
 fn usual_price<M: Machine>(machine: &M) -> f64 {
-    machine.promotion_seconds().unwrap_or(Price::default().cpu)
+    machine.promotion_seconds().unwrap_or(Price::default().copy)
 }

@@ -1,4 +1,4 @@
-//! What a promotion to a huge page costs at present, in CPU time.
+//! What a promotion to a huge page costs at present, in CPU time: its copy, and having its block backed before.
 //!
 //! It is learnt from the CPU time that the manager uses for promotions. In that time the kernel copies, and the process stands still.
 //! The time on the clock would say too much: where no CPU is idle, the manager waits for one in between, and others run.
@@ -15,9 +15,13 @@ const HALF_LIFE: Duration = Duration::from_secs(30);
 /// promotions. A few that were dear by chance change little.
 const MEMORY: f64 = 50e-3;
 
-/// Seconds of CPU time for a promotion, as far as any was made.
+/// Seconds of CPU time for a promotion.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Prices(Option<Learnt>);
+pub(super) struct Prices {
+    /// The copy, as far as any was made.
+    copy: Option<Learnt>,
+    block: f64,
+}
 
 #[derive(Clone, Copy, Debug)]
 struct Learnt {
@@ -28,7 +32,7 @@ struct Learnt {
 impl Prices {
     /// What a promotion costs now, where it is `usual` seconds by default.
     pub(super) fn now(&self, usual: f64, now: Duration) -> f64 {
-        self.0.map_or(usual, |learnt| {
+        self.copy.map_or(usual, |learnt| {
             let half_lives = now.saturating_sub(learnt.at).div_duration_f64(HALF_LIFE);
             usual + (learnt.seconds - usual) * 0.5_f64.powf(half_lives)
         })
@@ -42,10 +46,28 @@ impl Prices {
         }
         let known = self.now(usual, now);
         let weight = count as f64 * usual / (count as f64 * usual + MEMORY);
-        self.0 = Some(Learnt {
+        self.copy = Some(Learnt {
             seconds: known + (seconds / count as f64 - known) * weight,
             at: now,
         });
+    }
+
+    /// What it takes to have a block backed for a promotion, as it was seen last.
+    pub(super) fn block(&self) -> f64 {
+        self.block
+    }
+
+    /// A look at a few free blocks says what each takes.
+    pub(super) fn set_block(&mut self, seconds: f64) {
+        self.block = seconds;
+    }
+
+    /// To have the blocks of so many promotions backed took so many seconds of CPU time together.
+    #[allow(clippy::cast_precision_loss)]
+    pub(super) fn learn_blocks(&mut self, seconds: f64, count: usize) {
+        if count > 0 {
+            self.block = f64::midpoint(self.block, seconds / count as f64);
+        }
     }
 }
 

@@ -128,8 +128,10 @@ pub struct Calibration {
     pub points: Vec<Point>,
     /// Huge pages against giant pages; `None` where there are no giant pages.
     pub giant: Option<Vec<Point>>,
-    /// CPU seconds that it takes to make one region huge.
+    /// CPU seconds that it takes to make one region huge, with what it takes to have its block backed where the hypervisor had not.
     pub promotion: Estimate,
+    /// The same where the block is backed: the copy.
+    pub copy: Estimate,
 }
 
 impl Calibration {
@@ -170,7 +172,10 @@ impl Calibration {
             Some("it holds no point")
         } else if !points.all(Point::is_sound) {
             Some("a point is no measurement")
-        } else if !is_ordered(&self.promotion) || self.promotion.low < 0.0 {
+        } else if [self.promotion, self.copy]
+            .iter()
+            .any(|cost| !is_ordered(cost) || cost.low < 0.0)
+        {
             Some("the cost of a promotion is no measurement")
         } else {
             None

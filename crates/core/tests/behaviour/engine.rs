@@ -133,6 +133,7 @@ fn a_slow_machine_stops_early_and_keeps_the_cpu_share() {
         inspect: 0.01,
         act: 0.05,
         wait: 0.0,
+        block: 0.0,
     };
     let start = machine.now();
     let mut engine = engine(
@@ -243,6 +244,7 @@ fn observing_over_budget_stretches_the_interval_and_still_leaves_something_to_ac
         inspect: 0.001,
         act: 0.001,
         wait: 0.0,
+        block: 0.0,
     };
     let start = machine.now();
     let mut engine = engine(

@@ -64,7 +64,7 @@ prop_compose! {
         machine.total = 4 << 30;
         machine.others = (machine.total - resident).saturating_sub(spare_regions * 4 * HUGE_PAGE_SIZE);
         machine.free_blocks = free_blocks;
-        machine.costs = Costs { observe, inspect: act / 4.0, act, wait: 0.0 };
+        machine.costs = Costs { observe, inspect: act / 4.0, act, wait: 0.0, block: 0.0 };
         for (index, cause) in failing {
             for pid in 1..=3 {
                 machine.failures.insert(target(pid, index), cause);
@@ -476,7 +476,7 @@ proptest! {
         steps in 1..20_usize,
     ) {
         let mut machine = TinyMachine::new((0..200).map(|index| (target(1, index), Truth::base(512, 512))));
-        machine.costs = Costs { observe: 1e-4, inspect: 0.0, act, wait: 0.0 };
+        machine.costs = Costs { observe: 1e-4, inspect: 0.0, act, wait: 0.0, block: 0.0 };
         let wanted: Vec<_> = order.iter().map(|index| target(1, *index)).collect();
         let mut engine = Engine::new(Box::new(Stubborn(wanted.clone())), budgets, Duration::from_secs(1));
         for _ in 0..steps {

@@ -62,6 +62,8 @@ pub(crate) struct Costs {
     pub(crate) act: f64,
     /// Seconds on the clock, for each action, that the manager waits for a CPU.
     pub(crate) wait: f64,
+    /// Seconds to have a block backed.
+    pub(crate) block: f64,
 }
 
 #[derive(Clone, Debug)]
@@ -130,6 +132,7 @@ impl TinyMachine {
                 inspect: 0.2e-3,
                 act: 1e-3,
                 wait: 0.0,
+                block: 0.0,
             },
             failures: BTreeMap::new(),
             swapped: BTreeMap::new(),
@@ -406,6 +409,14 @@ impl Machine for TinyMachine {
 
     fn promotion_seconds(&self) -> Option<f64> {
         None
+    }
+
+    fn block_seconds(&mut self) -> f64 {
+        self.costs.block
+    }
+
+    fn prepare(&mut self, promotions: usize) {
+        self.spend(self.costs.block * promotions as f64);
     }
 
     fn rest(&mut self, time: Duration) {

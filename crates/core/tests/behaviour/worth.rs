@@ -58,6 +58,7 @@ fn calibration(share: f64) -> Calibration {
         points: sizes.into_iter().flat_map(of_size).collect(),
         giant: None,
         promotion: Estimate::within(0.002, 0.001, 0.003),
+        copy: Estimate::exact(0.001),
     }
 }
 

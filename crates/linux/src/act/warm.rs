@@ -37,14 +37,7 @@ impl Warmer {
             self.pause -= 1;
             return;
         }
-        let blocks = blocks.min(MOST);
-        let each = |count: usize| {
-            let took = kernel.touch_blocks(count).ok()?;
-            #[allow(clippy::cast_precision_loss)]
-            Some(took.as_secs_f64() / count as f64)
-        };
-        let times = each(blocks).zip(each(blocks.min(SAMPLE)));
-        if times.is_some_and(|(first, again)| first > again * COLD) {
+        if touch_twice(kernel, blocks.min(MOST)).is_some() {
             self.warm = 0;
             return;
         }
@@ -52,6 +45,27 @@ impl Warmer {
         let too_many = self.warm.saturating_sub(WARM_IN_A_ROW);
         self.pause = (1 << too_many.min(LONGEST_PAUSE.ilog2() + 1)) - 1;
     }
+
+    /// What it takes to back a free block now, in seconds; 0 where they are backed. Touches a few.
+    pub(crate) fn price(&mut self, kernel: &dyn Kernel) -> f64 {
+        let cold = touch_twice(kernel, SAMPLE);
+        if cold.is_some() {
+            (self.warm, self.pause) = (0, 0);
+        }
+        cold.unwrap_or(0.0)
+    }
+}
+
+/// Touches the next free blocks, and some of them again. Returns how many seconds each took where the hypervisor had not
+/// backed them.
+fn touch_twice(kernel: &dyn Kernel, blocks: usize) -> Option<f64> {
+    let each = |count: usize| {
+        let took = kernel.touch_blocks(count).ok()?;
+        #[allow(clippy::cast_precision_loss)]
+        Some(took.as_secs_f64() / count as f64)
+    };
+    let (first, again) = (each(blocks)?, each(blocks.min(SAMPLE))?);
+    (first > again * COLD).then_some(first)
 }
 
 #[cfg(test)]
@@ -99,6 +113,14 @@ mod tests {
         drop(state);
         (0..16).for_each(|_| warmer.prepare(&kernel, 20));
         assert!(kernel.state().touched_blocks >= 24);
+    }
+
+    #[test]
+    fn the_price_is_that_of_cold_blocks() {
+        let mut warmer = Warmer::default();
+        assert_eq!(warmer.price(&kernel(u32::MAX)), 0.0);
+        let price = warmer.price(&kernel(0));
+        assert!((price - 3e-3).abs() < 1e-9, "{price}");
     }
 
     #[test]

@@ -104,7 +104,7 @@ pub fn measure(
         let measuring = scope.spawn(|| measure_here(kernel, working_sets, progress));
         measuring.join()
     });
-    let (points, promotion) = measured.unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+    let (points, costs) = measured.unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
     Ok(Calibration {
         valid_for,
         made: SystemTime::now()
@@ -112,11 +112,12 @@ pub fn measure(
             .map_or(0, |since| since.as_secs()),
         points,
         giant: None,
-        promotion,
+        promotion: costs.promotion,
+        copy: costs.copy,
     })
 }
 
-type Measured = (Vec<Point>, mega_core::worth::Estimate);
+type Measured = (Vec<Point>, promotion::Costs);
 
 fn measure_here(
     kernel: &dyn Kernel,
@@ -125,7 +126,7 @@ fn measure_here(
 ) -> Result<Measured, Error> {
     // The lowest priority there is is polite, not needed: that it is refused changes nothing.
     let _ = rustix::process::setpriority_process(None, 19);
-    let promotion = promotion::measure()?;
+    let costs = promotion::measure()?;
     let sizes = fitting(kernel, working_sets)?;
     let mut layouts = Layouts::map(sizes.last().copied().unwrap_or(HUGE_PAGE_SIZE))?;
     let mut points = Vec::new();
@@ -142,7 +143,7 @@ fn measure_here(
             remedy: "free memory, or compact it (`mega compact`)".to_owned(),
         });
     }
-    Ok((points, promotion))
+    Ok((points, costs))
 }
 
 /// What may be taken: of the machine's memory, and of that which a limited cgroup lets this process use.

@@ -2,6 +2,8 @@
 
 #![allow(clippy::cast_possible_truncation, reason = "x86-64: usize is u64")]
 
+use std::io;
+
 use mega_core::worth::Estimate;
 use mega_core::{BASE_PAGE_SIZE, HUGE_PAGE_SIZE};
 
@@ -12,9 +14,35 @@ use crate::kernel::own_memory::{Advice, OwnMemory};
 
 /// Regions that are promoted, each by itself: 64 MiB.
 const REGIONS: usize = 32;
+/// Blocks that are touched before as many promotions: the kernel hands out first what was freed last.
+const AT_ONCE: usize = 4;
 
-/// CPU seconds for each region, with what the kernel and a hypervisor do for the block included.
-pub(super) fn measure() -> Result<Estimate, Error> {
+/// CPU seconds for each region.
+pub(super) struct Costs {
+    /// With what the kernel and a hypervisor do for the block included.
+    pub(super) promotion: Estimate,
+    /// Where the block is backed.
+    pub(super) copy: Estimate,
+}
+
+pub(super) fn measure() -> Result<Costs, Error> {
+    Ok(Costs {
+        promotion: measure_into(&|| Ok(()))?,
+        copy: measure_into(&have_blocks_backed)?,
+    })
+}
+
+/// Touches free blocks and frees them.
+fn have_blocks_backed() -> io::Result<()> {
+    let memory = OwnMemory::new(AT_ONCE)?;
+    memory.advise(memory.range(), Advice::Huge)?;
+    let starts = memory.range().step_by(HUGE_PAGE_SIZE as usize);
+    starts.for_each(|start| memory.write(start));
+    Ok(())
+}
+
+/// What promotions take if each few follow `preparation`.
+fn measure_into(preparation: &dyn Fn() -> io::Result<()>) -> Result<Estimate, Error> {
     let refused = |source| Error::Io {
         attempt: "promote memory of a calibration".to_owned(),
         source,
@@ -32,7 +60,10 @@ pub(super) fn measure() -> Result<Estimate, Error> {
         .map_err(refused)?;
     let mut seconds = Vec::new();
     let mut failure = None;
-    for start in range.step_by(HUGE_PAGE_SIZE as usize) {
+    for (number, start) in range.step_by(HUGE_PAGE_SIZE as usize).enumerate() {
+        if number.is_multiple_of(AT_ONCE) {
+            preparation().map_err(refused)?;
+        }
         let before = cpu_time();
         match memory.advise(start..start + HUGE_PAGE_SIZE, Advice::Collapse) {
             Ok(()) => seconds.push(cpu_time().saturating_sub(before).as_secs_f64()),

@@ -83,6 +83,10 @@ impl Machine for OwnShare {
         self.inner.promotion_seconds()
     }
 
+    fn block_seconds(&mut self) -> f64 {
+        self.inner.block_seconds()
+    }
+
     fn prepare(&mut self, promotions: usize) {
         self.inner.prepare(promotions);
     }

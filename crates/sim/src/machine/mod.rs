@@ -360,7 +360,7 @@ impl Machine for SimulatedMachine {
     }
 
     fn promotion_seconds(&self) -> Option<f64> {
-        Some(self.calibration.as_ref()?.promotion.value)
+        Some(self.calibration.as_ref()?.copy.value)
     }
 
     fn rest(&mut self, time: Duration) {

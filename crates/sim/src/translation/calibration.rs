@@ -35,6 +35,7 @@ pub fn calibrate(processor: &Processor, walk: Walk, costs: &Costs, memory: u64) 
             // The smallest is always there.
             size == SMALLEST || size <= memory / 2
         });
+    let promotion = Estimate::exact(costs.time(costs.promotion()).as_secs_f64());
     let points = sizes.flat_map(|size| WAYS.map(|way| point(processor, walk, costs, size, way)));
     Calibration {
         valid_for: Validity {
@@ -46,7 +47,8 @@ pub fn calibrate(processor: &Processor, walk: Walk, costs: &Costs, memory: u64) 
         made: 0,
         points: points.collect(),
         giant: None,
-        promotion: Estimate::exact(costs.time(costs.promotion()).as_secs_f64()),
+        promotion,
+        copy: promotion,
     }
 }
 
