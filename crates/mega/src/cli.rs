@@ -223,9 +223,9 @@ pub(crate) struct Run {
     /// /proc/PID/maps, as /dev/shm/*; several with commas between them [default: all that huge pages can map]
     #[arg(long, value_name = "MEMORY", value_parser = value::chosen, requires = "coverage")]
     pub(crate) coverage_of: Option<Chosen>,
-    /// What the program's page faults take: base pages, so that faults stay fast and mega promotes later; or whatever the
-    /// machine's THP mode says; or what was right in earlier runs of the program (see `mega profiles`), base pages at first
-    #[arg(long, value_name = "MODE", default_value = "base", value_enum)]
+    /// What the program's page faults take: what was right in earlier runs of the program (see `mega profiles`), base pages at
+    /// first; base pages always, so that faults stay fast and mega promotes later; or whatever the machine's THP mode says
+    #[arg(long, value_name = "MODE", default_value = "auto", value_enum)]
     pub(crate) fault: Fault,
     #[command(flatten)]
     pub(crate) tracker: TrackerArgs,

@@ -278,7 +278,11 @@ impl Watcher {
         };
         let took = kernel.now().saturating_sub(now);
         if subject.layout.is_empty() {
-            subject.layout.clone_from(&look.layout);
+            // Since it was found it may have started the program that was looked at.
+            match profile::program(kernel.as_ref(), process.pid) {
+                Ok(Some(key)) if key == subject.key => subject.layout.clone_from(&look.layout),
+                _ => return self.begin(process),
+            }
         } else if subject.layout != look.layout {
             // It started another program.
             self.end(subject);

@@ -1,4 +1,4 @@
-//! `mega run --fault auto`: what a program did last time decides how it starts, and is corrected where it was wrong. The
+//! `mega run`: what a program did last time decides how it starts, and is corrected where it was wrong. The
 //! policy is `base`, so that whatever is huge is so by the profile.
 
 // A test's helpers fail it as the test itself does: by panicking.
@@ -29,13 +29,11 @@ impl Place {
         self.0.path()
     }
 
-    /// A workload under `mega run --fault auto`, or as `options` have it.
+    /// A workload under `mega run`.
     fn run(&self, options: &[&str], workload: &[&str]) -> Command {
         let report = format!("--report={}", self.state().join("report").display());
         let common = [report.as_str(), "--policy=base", "--interval=200ms"];
-        let is_said = options.iter().any(|option| option.starts_with("--fault"));
-        let fault: &[&str] = if is_said { &[] } else { &["--fault=auto"] };
-        let options: Vec<&str> = common.iter().chain(fault).chain(options).copied().collect();
+        let options: Vec<&str> = common.iter().chain(options).copied().collect();
         let mut command = mega_run(&options, workload);
         command.env("MEGA_STATE_DIR", self.state());
         command
