@@ -4,6 +4,7 @@
 //! binary.
 
 mod bar;
+mod defaults;
 mod fleet;
 mod manager;
 mod promotion;
@@ -27,7 +28,7 @@ use setting::Setting;
 /// Measures mega's speed and cost and holds them to their bars
 #[derive(Debug, Parser)]
 struct Args {
-    /// Which bars [default: all but scan-task]
+    /// Which bars [default: all but defaults and scan-task]
     #[arg(value_enum)]
     names: Vec<Name>,
     /// Bytes of the programs that are measured
@@ -70,6 +71,8 @@ enum Name {
     Fleet,
     /// A scrape of the daemon's metrics, over a thousand cgroups; needs a cgroup v2 tree
     Scrape,
+    /// What `mega run` gains by defaults, over whole runs; with --size 4GiB --seconds 45 as the project promises it
+    Defaults,
     /// The kernel module's reading and clearing in one pass, against a BPF scan and clear_refs; needs the module
     ScanTask,
 }
@@ -138,6 +141,7 @@ fn measure(name: Name, setting: &Setting, processes: u32) -> Result<Vec<Bar>, Er
         Name::Sparse => sparse::measure(setting),
         Name::Fleet => fleet::measure(setting, processes),
         Name::Scrape => scrape::measure(setting),
+        Name::Defaults => defaults::measure(setting),
         Name::ScanTask => scan_task::measure(setting),
     }
 }

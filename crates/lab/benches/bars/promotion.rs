@@ -15,7 +15,7 @@ use crate::bar::{Bar, Wanted};
 use crate::setting::{Setting, failed, median};
 
 /// One call moves at most 2 GiB minus one page (see `process_madvise(2)`); this leaves a whole region.
-const LONGEST_CALL: u64 = (2 << 30) - (2 << 20);
+pub(crate) const LONGEST_CALL: u64 = (2 << 30) - (2 << 20);
 
 pub(crate) fn measure(setting: &Setting) -> Result<Vec<Bar>, Error> {
     let host = Arc::new(Host::open(HostOptions::default()).map_err(failed)?);
@@ -84,7 +84,11 @@ fn on_fresh_memory(
 }
 
 /// One call over all of it.
-fn collapse(kernel: &dyn Kernel, process: ProcessId, range: Range<u64>) -> Result<Duration, Error> {
+pub(crate) fn collapse(
+    kernel: &dyn Kernel,
+    process: ProcessId,
+    range: Range<u64>,
+) -> Result<Duration, Error> {
     let io = |attempted: &str| {
         let attempted = format!("{attempted} process {process}");
         move |e| Error::io(attempted, e)

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use mega_lab::Error;
 use mega_lab::resident::{self, Resident};
 use mega_linux::kernel::{Kernel, LiveKernel};
+use tempfile::TempDir;
 
 /// The longest that a promotion is waited for.
 const PATIENCE: Duration = Duration::from_secs(300);
@@ -19,6 +20,8 @@ pub(crate) struct Setting {
     pub(crate) seconds: u32,
     pub(crate) kernel: Arc<dyn Kernel>,
     mega: PathBuf,
+    /// What managers remember, of this benchmark alone.
+    state: TempDir,
 }
 
 impl Setting {
@@ -40,6 +43,7 @@ impl Setting {
             seconds,
             kernel: Arc::new(LiveKernel),
             mega,
+            state: tempfile::tempdir().map_err(|e| Error::io("making a folder", e))?,
         })
     }
 
@@ -51,6 +55,40 @@ impl Setting {
         mega_lab::warm_up::warm_up((2 * self.size).min(available / 2).max(self.size))
     }
 
+    /// Calibrates the machine for the managers.
+    pub(crate) fn calibrate(&self) -> Result<(), Error> {
+        let mut command = self.command();
+        command.args(["doctor", "--calibrate", "--json"]);
+        let output = command
+            .output()
+            .map_err(|e| Error::io("calibrating this machine", e))?;
+        // Its exit code also says what else the machine lacks.
+        if self.state.path().join("calibration.json").is_file() {
+            return Ok(());
+        }
+        let why = String::from_utf8_lossy(&output.stderr);
+        Err(Error::Failed(format!(
+            "this machine was not calibrated: {}",
+            why.trim()
+        )))
+    }
+
+    /// Has the managers know no program.
+    pub(crate) fn forget_programs(&self) -> Result<(), Error> {
+        match std::fs::remove_dir_all(self.state.path().join("profiles")) {
+            Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
+                Err(Error::io("removing profiles", e))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn command(&self) -> Command {
+        let mut command = Command::new(&self.mega);
+        command.env("MEGA_STATE_DIR", self.state.path());
+        command
+    }
+
     /// The mega that is measured.
     pub(crate) fn mega(&self) -> &std::path::Path {
         &self.mega
@@ -58,24 +96,41 @@ impl Setting {
 
     /// A workload of the full size, alone.
     pub(crate) fn workload(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(&self.mega);
-        self.add_workload(&mut command, arguments);
+        self.workload_of(arguments, &self.whole())
+    }
+
+    /// The same with that `--size`.
+    pub(crate) fn workload_of(&self, arguments: &[&str], size: &str) -> Command {
+        let mut command = self.command();
+        add_workload(&mut command, arguments, size);
         command
     }
 
     /// The same under `mega run` with these options.
     pub(crate) fn managed(&self, options: &[&str], arguments: &[&str]) -> Command {
-        let mut command = Command::new(&self.mega);
+        self.managed_of(options, arguments, &self.whole())
+    }
+
+    /// The same with that `--size`.
+    pub(crate) fn managed_of(&self, options: &[&str], arguments: &[&str], size: &str) -> Command {
+        let mut command = self.command();
         command.arg("run").args(options).arg("--").arg(&self.mega);
-        self.add_workload(&mut command, arguments);
+        add_workload(&mut command, arguments, size);
         command.stderr(Stdio::null());
         command
     }
 
-    fn add_workload(&self, command: &mut Command, arguments: &[&str]) {
-        command.arg("workload").args(arguments).arg("--json");
-        command.arg(format!("--size={}", self.size));
+    fn whole(&self) -> String {
+        format!("--size={}", self.size)
     }
+}
+
+fn add_workload(command: &mut Command, arguments: &[&str], size: &str) {
+    command
+        .arg("workload")
+        .args(arguments)
+        .arg("--json")
+        .arg(size);
 }
 
 /// Waits until nine tenths of `bytes` are in huge pages in process `pid`.
