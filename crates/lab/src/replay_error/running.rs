@@ -85,7 +85,7 @@ impl Setting {
     pub(super) fn run(&self, program: &str, policy: &str) -> Result<Outcome, Error> {
         let policy = format!("--policy={policy}");
         let (subject, ready) =
-            self.start(&mut self.under(&["run", "--quiet", &policy], program))?;
+            self.start(&mut self.under(&["run", "--quiet", "--fault", "base", &policy], program))?;
         let outcome = self.scan(&ready)?;
         subject.finish()?;
         Ok(outcome)

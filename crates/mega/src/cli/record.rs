@@ -1,0 +1,72 @@
+//! Options of `mega record` and `mega replay`.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+use mega_core::promotion::DEFAULT_POLICY;
+
+use super::DEFAULT_CONFIG;
+use super::manage::BudgetArgs;
+use super::manage::TrackerArgs;
+use super::pid;
+use crate::value;
+
+/// `mega record`
+#[derive(Debug, Args)]
+#[command(group = clap::ArgGroup::new("whom").required(true).args(["pid", "select", "command"]))]
+pub(crate) struct Record {
+    /// The process
+    #[arg(long, value_parser = pid())]
+    pub(crate) pid: Option<u32>,
+    /// All processes that this select of the daemon's configuration takes, also those that start later
+    #[arg(long, value_name = "NAME")]
+    pub(crate) select: Option<String>,
+    /// The configuration that has the select
+    #[arg(long, value_name = "FILE", default_value = DEFAULT_CONFIG)]
+    pub(crate) config: PathBuf,
+    /// The file to write
+    #[arg(long, short, value_name = "FILE")]
+    pub(crate) output: PathBuf,
+    /// Time between two looks
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = value::interval)]
+    pub(crate) interval: Duration,
+    /// How long to record [default: until the program ends, or you stop it]
+    #[arg(long = "for", value_name = "TIME", value_parser = value::recorded_time)]
+    pub(crate) time: Option<Duration>,
+    #[command(flatten)]
+    pub(crate) tracker: TrackerArgs,
+    /// Print one JSON object about the recording at the end
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// A program to start on base pages, and its arguments; its descendants are recorded too
+    #[arg(last = true, value_name = "COMMAND")]
+    pub(crate) command: Vec<OsString>,
+}
+
+/// `mega replay`
+#[derive(Debug, Args)]
+pub(crate) struct Replay {
+    /// The recording, which `mega record` wrote
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+    /// The policies, with commas between them (see `mega policies`)
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', default_value = DEFAULT_POLICY)]
+    pub(crate) policy: Vec<String>,
+    #[command(flatten)]
+    pub(crate) budgets: BudgetArgs,
+    /// Memory of the machine [default: as much as the one that it was recorded on had]. What was in use stays in use
+    #[arg(long, value_name = "BYTES", value_parser = value::some_bytes)]
+    pub(crate) memory: Option<u64>,
+    /// The part of its free memory in pieces too small for a huge page; nothing compacts it [default: what it was at each
+    /// moment]
+    #[arg(long, value_name = "SHARE", value_parser = value::part_or_number)]
+    pub(crate) fragmentation: Option<f64>,
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Also draw coverage and resident memory over time as a picture
+    #[arg(long, value_name = "FILE")]
+    pub(crate) svg: Option<PathBuf>,
+}
