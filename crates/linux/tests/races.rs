@@ -19,7 +19,6 @@ use mega_linux::doctor::{Examination, TrackerChoice};
 use mega_linux::kernel::fake::{FakeKernel, FakeProcess, FakeTracker};
 use mega_linux::kernel::{Advice, Kernel, ReadOnly};
 use mega_linux::observe::tracker::{TrackError, TrackedProcess, Tracker, TrackerKind};
-use mega_linux::process::Table;
 use mega_linux::{Error, Host, LinuxMachine, MachineOptions};
 
 const HUGE: u64 = 2 << 20;
@@ -97,27 +96,6 @@ fn a_machine_that_has_run_out_of_something_is_observed_again_later() {
         let observation = machine.observe().unwrap();
         assert_eq!(observation.processes[0].regions.len(), 4);
         assert_eq!(machine.act(&promote(process, 4)), [PROMOTED; 4]);
-    }
-}
-
-#[test]
-fn the_table_of_processes_stays_as_it_was_while_something_has_run_out() {
-    for number in RUN_OUT {
-        let kernel = FakeKernel::new();
-        let process = kernel.add(7, FakeProcess::with_regions(100, START, 1));
-        let mut table = Table::by_proc();
-        table.refresh(&kernel, true).unwrap();
-        kernel.state().out_of = Some(number);
-        table.refresh(&kernel, true).unwrap_err();
-        let known: Vec<ProcessId> = table
-            .processes()
-            .iter()
-            .map(|known| known.facts.process)
-            .collect();
-        assert_eq!(known, [process]);
-        kernel.state().out_of = None;
-        table.refresh(&kernel, true).unwrap();
-        assert_eq!(table.processes().len(), 1);
     }
 }
 
