@@ -125,12 +125,12 @@ fn with_guest(name: &str, backend: &str, of: &str, look: impl FnOnce(&Place, &st
 
 fn is_covered(place: &Place, pid: &str) {
     let mut found = kept(place, pid);
-    // Faults may have made it huge before the daemon looked.
-    live::until("the daemon to manage it", || {
+    // Faults may have made it huge before the daemon looked; and what is resident in all says only about when all of the
+    // guest's memory is there.
+    live::until("the daemon to manage all of it", || {
         found = kept(place, pid);
-        !found["managed"].is_null()
+        !found["managed"].is_null() && huge(&found) >= MEMORY / 10 * 9
     });
-    assert!(huge(&found) >= MEMORY / 10 * 9, "{found}");
     assert_eq!(found["managed"]["selection"], "mine", "{found}");
 }
 
