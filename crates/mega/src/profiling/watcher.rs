@@ -1,6 +1,7 @@
 //! Looks at the program's processes, each when it is due.
 
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,8 +17,10 @@ use super::subject::Subject;
 
 /// Processes that are looked at at a time.
 const MOST_SUBJECTS: usize = 32;
-/// Between two refreshes of the process table, for descendants.
-const DESCENDANTS: Duration = Duration::from_millis(100);
+/// Between two refreshes of the process table, for descendants: a part of the time that was looked on so far, within bounds. A
+/// refresh takes some 0.3 ms: ten a second were 0.3 % of a core.
+const DESCENDANTS: RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_secs(5);
+const DESCENDANTS_PART: u32 = 10;
 
 /// The thread's own.
 pub(super) struct Watcher {
@@ -27,6 +30,7 @@ pub(super) struct Watcher {
     claims: Claims,
     own: ProcessId,
     pub(super) faults: FaultMode,
+    began: Duration,
     descendants_due: Duration,
     pub(super) subjects: BTreeMap<ProcessId, Subject>,
     /// Of processes that ended or started another program.
@@ -51,7 +55,8 @@ impl Watcher {
             store,
             own,
             faults,
-            descendants_due: now + DESCENDANTS,
+            began: now,
+            descendants_due: now + *DESCENDANTS.start(),
             subjects: BTreeMap::new(),
             ended: Vec::new(),
             notes: Vec::new(),
@@ -69,7 +74,8 @@ impl Watcher {
         let now = self.host.kernel().now();
         if now >= self.descendants_due {
             self.find_descendants();
-            self.descendants_due = now + DESCENDANTS;
+            let pause = now.saturating_sub(self.began) / DESCENDANTS_PART;
+            self.descendants_due = now + pause.clamp(*DESCENDANTS.start(), *DESCENDANTS.end());
         }
         let due: Vec<ProcessId> = self
             .subjects
