@@ -126,7 +126,7 @@ fn measure_here(
 ) -> Result<Measured, Error> {
     // The lowest priority there is is polite, not needed: that it is refused changes nothing.
     let _ = rustix::process::setpriority_process(None, 19);
-    let costs = promotion::measure()?;
+    let costs = promotion::measure(kernel)?;
     let sizes = fitting(kernel, working_sets)?;
     let mut layouts = Layouts::map(sizes.last().copied().unwrap_or(HUGE_PAGE_SIZE))?;
     let mut points = Vec::new();

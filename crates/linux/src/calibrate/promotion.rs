@@ -10,6 +10,7 @@ use mega_core::{BASE_PAGE_SIZE, HUGE_PAGE_SIZE};
 use super::statistics::mean_of_costs;
 use super::turns::cpu_time;
 use crate::Error;
+use crate::kernel::Kernel;
 use crate::kernel::own_memory::{Advice, OwnMemory};
 
 /// Regions that are promoted, each by itself: 64 MiB.
@@ -25,20 +26,11 @@ pub(super) struct Costs {
     pub(super) copy: Estimate,
 }
 
-pub(super) fn measure() -> Result<Costs, Error> {
+pub(super) fn measure(kernel: &dyn Kernel) -> Result<Costs, Error> {
     Ok(Costs {
         promotion: measure_into(&|| Ok(()))?,
-        copy: measure_into(&have_blocks_backed)?,
+        copy: measure_into(&|| kernel.touch_blocks(AT_ONCE).map(drop))?,
     })
-}
-
-/// Touches free blocks and frees them.
-fn have_blocks_backed() -> io::Result<()> {
-    let memory = OwnMemory::new(AT_ONCE)?;
-    memory.advise(memory.range(), Advice::Huge)?;
-    let starts = memory.range().step_by(HUGE_PAGE_SIZE as usize);
-    starts.for_each(|start| memory.write(start));
-    Ok(())
 }
 
 /// What promotions take if each few follow `preparation`.
