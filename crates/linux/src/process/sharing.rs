@@ -79,7 +79,7 @@ impl Share {
 impl Drop for Share {
     fn drop(&mut self) {
         let mut sharing = self.of.lock().unwrap_or_else(PoisonError::into_inner);
-        sharing.replace(self.machine, Mapped::new());
+        sharing.replace(self.machine, Mapped::new(), &BTreeSet::new());
     }
 }
 
@@ -91,7 +91,7 @@ impl Sharing {
         mut resident: impl FnMut(ProcessId) -> u64,
     ) -> BTreeMap<ProcessId, Vec<NotEligible>> {
         let files = files(&mapped);
-        self.replace(machine, mapped);
+        self.replace(machine, mapped, &files);
         let mapped = self.who_maps(machine, &files);
         let mut mappers: BTreeMap<FileId, Vec<ProcessId>> = BTreeMap::new();
         for (&process, ranges) in &mapped {
@@ -153,9 +153,9 @@ impl Sharing {
         mapped
     }
 
-    /// Takes note of what the processes of a machine map, and forgets the files that nobody maps any more.
-    fn replace(&mut self, machine: u64, mapped: Mapped) {
-        let now = files(&mapped);
+    /// Takes note of what the processes of a machine map, which is of the files `now`, and forgets the files that nobody maps
+    /// any more.
+    fn replace(&mut self, machine: u64, mapped: Mapped, now: &BTreeSet<FileId>) {
         let before = match mapped.is_empty() {
             true => self.mapped.remove(&machine),
             false => self.mapped.insert(machine, mapped),
