@@ -60,6 +60,52 @@ fn a_selected_program_gets_huge_pages_and_no_other() {
 }
 
 #[test]
+fn groups_list_processes_together() {
+    if !can_run("groups_list_processes_together") {
+        return;
+    }
+    const GROUPS: u64 = 4;
+    let place = Place::new();
+    let group = |number: u64| {
+        let program = match number {
+            1 => place.program(),
+            // No process has it, which is looked for all the same.
+            _ => place.program().with_extension(number.to_string()),
+        };
+        format!(
+            "[[select]]\nname = \"{number}\"\nexecutable = \"{}\"\n",
+            program.display()
+        )
+    };
+    let groups: String = (1..=GROUPS).map(group).collect();
+    place.write(&format!(
+        "[defaults]\ninterval = \"300ms\"\npolicy = \"base\"\n{groups}"
+    ));
+    let (program, _) = start(&mut place.workload());
+    let daemon = Daemon::start(&place);
+    let counts = || {
+        let status = place.status(daemon.pid());
+        let steps = status["groups"][0]["actions"]["steps"].as_u64();
+        (steps.unwrap_or(0), status["process_lists"].as_u64())
+    };
+    until("its first steps", || counts().0 > 2);
+    let (steps_before, before) = counts();
+    until("its next ones", || counts().0 >= steps_before + 8);
+    let (steps, lists) = counts();
+    let (steps, lists) = (
+        steps - steps_before,
+        lists.zip(before).map(|(now, then)| now - then),
+    );
+    // One for each step, and one more for each group that a busy machine made late now and then; not one for each group's step.
+    assert!(
+        lists.is_some_and(|lists| lists > 0 && lists <= steps * GROUPS / 2),
+        "{lists:?} lists in {steps} steps of {GROUPS} groups"
+    );
+    finish(program);
+    assert_eq!(daemon.stop(), Some(0));
+}
+
+#[test]
 fn a_wrong_configuration_is_not_taken_over() {
     if !can_run("a_wrong_configuration_is_not_taken_over") {
         return;

@@ -153,6 +153,12 @@ impl Ahead {
         self.ready.contains(&region)
     }
 
+    /// Whether regions are ready that the program has not come to.
+    #[must_use]
+    pub fn has_ready(&self) -> bool {
+        !self.ready.is_empty()
+    }
+
     /// Whether the program came to a new region within the last moments.
     #[must_use]
     pub fn moves(&self, now: Duration) -> bool {

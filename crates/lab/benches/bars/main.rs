@@ -121,14 +121,11 @@ fn run(args: &Args) -> Result<bool, Error> {
             }
         }
     }
-    println!(
-        "{}",
-        if args.json {
-            bar::json(&bars)?
-        } else {
-            bar::table(&bars)
-        }
-    );
+    if args.json {
+        println!("{}", bar::json(&bars)?);
+    } else {
+        print!("{}", bar::table(&bars));
+    }
     Ok(all_measured && bars.iter().all(Bar::is_met))
 }
 

@@ -9,7 +9,7 @@ use crate::act::ready;
 use crate::kernel::Kernel;
 use crate::observe::cgroups::{self, Cgroups};
 use crate::observe::{memory, tracker};
-use crate::process::{self, eligible};
+use crate::process::{self, eligible, statm};
 use crate::{Error, Host};
 
 /// What a process's memory is like at one time.
@@ -80,6 +80,14 @@ pub fn look(host: &Host, process: ProcessId) -> Result<Look, Error> {
         layout: stat.layout,
         mappings: parts.collect(),
     })
+}
+
+/// What a process has resident, in bytes: some microseconds, where a look takes as long for each 10 MiB. `None` where it cannot
+/// be read.
+#[must_use]
+pub fn resident(host: &Host, process: ProcessId) -> Option<u64> {
+    let resident = statm::resident(host.kernel().as_ref(), process.pid)?;
+    Some(resident.all)
 }
 
 /// Makes these regions of a process huge, which it has not come to yet; they are in address order. Returns those that are

@@ -5,6 +5,6 @@ mod look;
 mod program;
 mod store;
 
-pub use look::{Look, Part, available, look, make_ready, may_be_made_ready};
+pub use look::{Look, Part, available, look, make_ready, may_be_made_ready, resident};
 pub use program::{program, program_of_command};
 pub use store::{MOST_PROFILES, Store, Stored};

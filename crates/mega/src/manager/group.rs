@@ -18,6 +18,9 @@ use super::snapshot::GroupSnapshot;
 use crate::config::Settings;
 use crate::events::{Change, Followed, Who};
 
+/// A step is taken early, with another group's, by up to this part of the time between two.
+const EARLY_PART: u32 = 10;
+
 /// Processes with the same settings.
 pub(super) struct Group {
     pub(super) name: String,
@@ -28,6 +31,8 @@ pub(super) struct Group {
     pub(super) claims: BTreeMap<ProcessId, Option<Claim>>,
     /// When its next step is due.
     pub(super) due: Duration,
+    /// The time between the end of its latest step and that.
+    pause: Duration,
     /// Its latest step.
     latest: Option<Arc<StepReport>>,
     /// What huge pages saved its processes.
@@ -60,6 +65,7 @@ impl Group {
             settings: Arc::new(settings),
             claims: BTreeMap::new(),
             due: Duration::ZERO,
+            pause: Duration::ZERO,
             latest: None,
             savings: Savings::default(),
             keeps_ended: false,
@@ -112,6 +118,16 @@ impl Group {
         }
     }
 
+    fn wait(&mut self, pause: Duration) {
+        self.due = self.machine.inner.now() + pause;
+        self.pause = pause;
+    }
+
+    /// Whether its next step is due, or so soon that it is taken with another group's, for which processes are listed anyway.
+    pub(super) fn steps_with_others(&self, now: Duration) -> bool {
+        self.due <= now + self.pause / EARLY_PART
+    }
+
     pub(super) fn who(&self, process: ProcessId) -> Who {
         let name = process::name_of(self.machine.inner.host().kernel().as_ref(), process);
         Who::new(&self.name, process, name)
@@ -127,7 +143,7 @@ impl Group {
 
     /// Takes a step. Returns what changed and was not told before.
     pub(super) fn step(&mut self) -> Vec<Change> {
-        self.due = self.machine.inner.now() + self.idle_interval();
+        self.wait(self.idle_interval());
         let error = self.take_step().err().map(|error| error.to_string());
         let unwritten = self.machine.write_tape();
         let news = error.clone().filter(|_| error != self.last_error);
@@ -174,7 +190,7 @@ impl Group {
             return Ok(());
         }
         let report = self.engine.step(&mut self.machine)?;
-        self.due = self.machine.inner.now() + report.next_interval;
+        self.wait(report.next_interval);
         for departed in self.machine.inner.take_departed() {
             self.claims.remove(&departed);
         }

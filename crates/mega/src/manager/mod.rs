@@ -308,7 +308,8 @@ impl Manager {
     fn step_groups(&mut self, now: Duration) {
         for index in 0..self.groups.len() {
             let cpu_before = self.host.kernel().cpu_time();
-            let Some(group) = self.groups.get_mut(index).filter(|group| group.due <= now) else {
+            let due = |group: &&mut Group| group.steps_with_others(now);
+            let Some(group) = self.groups.get_mut(index).filter(due) else {
                 continue;
             };
             self.changes.extend(group.step());
@@ -397,6 +398,7 @@ impl Manager {
             fault: self.fault,
             groups: self.groups.iter().map(Group::snapshot).collect(),
             compaction: self.contiguity.as_ref().map(Contiguity::done),
+            process_lists: self.host.processes().refreshes(),
             last_error: self.last_error.clone(),
         }
     }

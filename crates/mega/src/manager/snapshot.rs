@@ -39,6 +39,8 @@ pub(crate) struct Snapshot {
     pub(crate) groups: Vec<GroupSnapshot>,
     /// `None` without the kernel module.
     pub(crate) compaction: Option<CompactionReport>,
+    /// How often processes were listed.
+    pub(crate) process_lists: u64,
     /// Why processes could not be listed just now, if they could not.
     pub(crate) last_error: Option<String>,
 }
@@ -115,6 +117,7 @@ impl Snapshot {
                 .map(|group| group.status(kernel))
                 .collect(),
             compaction: self.compaction,
+            process_lists: self.process_lists,
             last_error: self.last_error.clone(),
         }
     }

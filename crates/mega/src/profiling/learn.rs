@@ -6,7 +6,7 @@ use mega_core::profile::{LEAST_TOUCHED, MappingLook, Profile, RunSummary};
 use mega_core::{Machine, ProcessId, RegionRef};
 use mega_linux::profile::Look;
 
-use super::subject::{AT_FIRST, AT_LAST, Subject};
+use super::subject::Subject;
 use super::watcher::Watcher;
 use crate::report::ProfileUse;
 
@@ -36,7 +36,6 @@ impl Watcher {
             .collect();
         subject.learner.look(now, &looks);
         let age = now.saturating_sub(subject.began);
-        subject.learning_due = now + (age / 8).clamp(AT_FIRST, AT_LAST);
         if now >= subject.zeros_due {
             subject.zeros_due = subject.began + age * 4;
             subject.learner.forget_zeros();

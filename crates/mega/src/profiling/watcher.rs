@@ -17,8 +17,7 @@ use super::subject::Subject;
 
 /// Processes that are looked at at a time.
 const MOST_SUBJECTS: usize = 32;
-/// Between two refreshes of the process table, for descendants: a part of the time that was looked on so far, within bounds. A
-/// refresh takes some 0.3 ms: ten a second were 0.3 % of a core.
+/// Between two searches for descendants: a part of the time that was looked on so far, within bounds.
 const DESCENDANTS: RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_secs(5);
 const DESCENDANTS_PART: u32 = 10;
 
@@ -32,6 +31,8 @@ pub(super) struct Watcher {
     pub(super) faults: FaultMode,
     began: Duration,
     descendants_due: Duration,
+    /// The refreshes of the process table until the last search.
+    refreshes: u64,
     pub(super) subjects: BTreeMap<ProcessId, Subject>,
     /// Of processes that ended or started another program.
     pub(super) ended: Vec<Subject>,
@@ -57,6 +58,7 @@ impl Watcher {
             faults,
             began: now,
             descendants_due: now + *DESCENDANTS.start(),
+            refreshes: 0,
             subjects: BTreeMap::new(),
             ended: Vec::new(),
             notes: Vec::new(),
@@ -95,8 +97,12 @@ impl Watcher {
     fn find_descendants(&mut self) {
         let kernel = self.host.kernel().as_ref();
         let mut table = self.host.processes();
-        // The manager tells where this fails.
-        let _ = table.refresh(kernel, false);
+        // The manager refreshes it at each of its observations: once is enough for both.
+        if table.refreshes() == self.refreshes {
+            // The manager tells where this fails.
+            let _ = table.refresh(kernel, false);
+        }
+        self.refreshes = table.refreshes();
         let descendants = table.descendants(self.own);
         drop(table);
         for process in descendants {
@@ -134,12 +140,18 @@ impl Watcher {
         };
         let kernel = Arc::clone(self.host.kernel());
         let now = kernel.now();
+        let resident = profile::resident(&self.host, process);
+        if subject.can_wait(now, resident) {
+            subject.schedule(kernel.now(), false);
+            self.subjects.insert(process, subject);
+            return;
+        }
         let look = match profile::look(&self.host, process) {
             Ok(look) => look,
             // Gone; or not to be seen for now, or ever.
             Err(_) => return self.end(subject),
         };
-        let took = kernel.now().saturating_sub(now);
+        subject.looked(kernel.now().saturating_sub(now), resident);
         if subject.layout.is_empty() {
             // Since it was found it may have started the program that was looked at.
             match profile::program(kernel.as_ref(), process.pid) {
@@ -154,8 +166,9 @@ impl Watcher {
         let acted = self.go_ahead(process, &mut subject, &look);
         if now >= subject.learning_due {
             self.learn_from(process, &mut subject, &look);
+            subject.schedule_learning(now);
         }
-        subject.schedule(now, kernel.now(), took, acted);
+        subject.schedule(kernel.now(), acted);
         self.subjects.insert(process, subject);
     }
 

@@ -57,6 +57,9 @@ pub(crate) struct ManagerStatus {
     /// What was done to keep contiguity ahead of promotions; `null` without the kernel module.
     #[serde(default)]
     pub(crate) compaction: Option<CompactionReport>,
+    /// How often processes were listed since the start.
+    #[serde(default)]
+    pub(crate) process_lists: u64,
     /// Why processes could not be listed just now; `null` where they could.
     #[serde(default)]
     pub(crate) last_error: Option<String>,

@@ -399,6 +399,7 @@ pub(in crate::command) mod tests {
                 last_error: None,
             }],
             compaction: None,
+            process_lists: 0,
             last_error: None,
         }
     }

@@ -208,6 +208,7 @@ fn daemon(step: u64) -> ManagerStatus {
             last_error: None,
         }],
         compaction: None,
+        process_lists: 0,
         last_error: None,
     }
 }

@@ -147,6 +147,7 @@ impl Known {
             free_areas: look.free_areas(),
             groups: vec![group],
             compaction: None,
+            process_lists: 0,
             last_error: None,
         };
         Moment {
