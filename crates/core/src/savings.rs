@@ -1,8 +1,9 @@
 //! The CPU time that huge pages saved processes, as far as what they would gain was measured before they were made.
 //!
 //! Nobody can measure what did not happen. This is the measured share of the CPU time, times the part of the memory it was
-//! measured for that huge pages map by now, times the CPU time that the process used since. It leaves out that those parts are
-//! made huge first that gain the most.
+//! measured for that huge pages map by now, times the CPU time that the process used since. What an earlier measurement was about
+//! goes on saving its share, as far as it is huge still. It leaves out that those parts are made huge first that gain the most,
+//! and that a program may do something else later than when it was measured.
 
 use std::collections::BTreeMap;
 use std::ops::AddAssign;
@@ -29,6 +30,8 @@ struct Account {
     gain: Gain,
     /// What huge pages mapped when that was measured, in bytes.
     huge: u64,
+    /// The share of the CPU time that those saved then, as earlier measurements have it.
+    by_huge: Estimate,
     /// What base pages mapped then.
     base: u64,
     /// CPU time that the process had used at the latest step.
@@ -90,6 +93,7 @@ impl Account {
         let mut account = Account {
             gain,
             huge: 0,
+            by_huge: Estimate::default(),
             base: 0,
             used,
             saved: Estimate::default(),
@@ -98,8 +102,9 @@ impl Account {
         account
     }
 
-    /// A measurement holds for what base pages map at that time.
+    /// A measurement holds for what base pages map at that time. What is huge by then saves what it saved before.
     fn begin(&mut self, gain: Gain, summary: &ProcessSummary) {
+        self.by_huge = self.share(summary);
         self.gain = gain;
         self.huge = summary.huge_bytes;
         self.base = summary.mapped_bytes.saturating_sub(summary.huge_bytes);
@@ -109,13 +114,9 @@ impl Account {
     fn run(&mut self, summary: &ProcessSummary, used: Duration) -> Estimate {
         let seconds = used.saturating_sub(self.used).as_secs_f64();
         self.used = self.used.max(used);
-        let made = self.made(summary);
+        let share = self.share(summary);
         // What is saved is a share of what the process would have used without huge pages, and it used the rest.
-        let saved = |share: f64| {
-            let share = (share * made).clamp(0.0, MOST);
-            seconds * share / (1.0 - share)
-        };
-        let share = self.gain.saved_share;
+        let saved = |share: f64| seconds * share / (1.0 - share);
         let saved = Estimate {
             value: saved(share.value),
             low: saved(share.low),
@@ -123,6 +124,31 @@ impl Account {
         };
         self.saved += saved;
         saved
+    }
+
+    /// The share of the CPU time without huge pages that those there are now save. The latest measurement is about what earlier
+    /// ones left of it.
+    fn share(&self, summary: &ProcessSummary) -> Estimate {
+        let (kept, made) = (self.kept(summary), self.made(summary));
+        let share = |before: f64, since: f64| {
+            let left = (1.0 - before * kept) * (1.0 - since * made);
+            (1.0 - left).clamp(0.0, MOST)
+        };
+        let (before, since) = (self.by_huge, self.gain.saved_share);
+        Estimate {
+            value: share(before.value, since.value),
+            low: share(before.low, since.low),
+            high: share(before.high, since.high),
+        }
+    }
+
+    /// The part of what huge pages mapped that they map still, whichever of it that is.
+    #[allow(clippy::cast_precision_loss, reason = "a share")]
+    fn kept(&self, summary: &ProcessSummary) -> f64 {
+        match self.huge {
+            0 => 0.0,
+            huge => (summary.huge_bytes as f64 / huge as f64).min(1.0),
+        }
     }
 
     /// The part of what base pages mapped that huge pages map now.
@@ -199,14 +225,33 @@ mod tests {
             step(&mut savings, summary(1, 0, Some(0.5)), 99),
             Some(saved)
         );
-        // Another measurement holds for what is left, and adds up.
+        // Half is huge, and is measured again: it saves what it did, and the rest has the gain of its own.
         step(&mut savings, summary(1, 2 * GIB, Some(0.2)), 99);
-        let more = step(&mut savings, summary(1, 4 * GIB, Some(0.2)), 103).expect("some");
-        assert!((more.value - 11.0).abs() < 1e-9, "{more:?}");
+        let more = step(&mut savings, summary(1, 4 * GIB, Some(0.2)), 102).expect("some");
+        // 3 s are 0.75 x 0.8 of 5 s.
+        assert!((more.value - 12.0).abs() < 1e-9, "{more:?}");
         // What has ended counts in the sum, and is no process any more.
         savings.step(&[], |_| None);
         assert_eq!(savings.iter().count(), 0);
-        assert!((savings.total().value - 11.0).abs() < 1e-9);
+        assert!((savings.total().value - 12.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn measured_again_what_was_huge_goes_on_saving() {
+        let mut savings = Savings::default();
+        step(&mut savings, summary(1, 0, Some(0.5)), 0);
+        step(&mut savings, summary(1, 3 * GIB, Some(0.5)), 0);
+        // What is left gains nothing.
+        for used in [0, 10, 20] {
+            step(&mut savings, summary(1, 3 * GIB, Some(0.0)), used);
+        }
+        // Three quarters of half of what it would have used.
+        let saved = savings.total().value;
+        assert!((saved - 20.0 * 0.375 / 0.625).abs() < 1e-9, "{saved}");
+        // Two thirds of that were split again.
+        step(&mut savings, summary(1, GIB, Some(0.0)), 30);
+        let more = savings.total().value - saved;
+        assert!((more - 10.0 * 0.125 / 0.875).abs() < 1e-9, "{more}");
     }
 
     proptest! {
