@@ -6,18 +6,19 @@
 
 mod live;
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, Lines, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Output, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use live::daemon::{Daemon, Place};
 use live::{can_run, mega, run, skip, text};
 use rustix::process::{Pid, Signal, kill_process};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 const SHARED_MEMORY: &str = "/sys/kernel/mm/transparent_hugepage/shmem_enabled";
+const QEMU: &str = "/usr/bin/qemu-system-x86_64";
 /// Of each server's memory.
 const MEMORY: u64 = 128 << 20;
 
@@ -91,9 +92,25 @@ fn huge(found: &Value) -> u64 {
     live::number(found, "huge")
 }
 
-/// QEMU with a guest that has this memory, all of it touched; its CPU does not run. Says what mega finds: `look` asks it.
+/// QEMU with a guest that has this memory; its CPU does not run.
+fn guest(qemu: &Path, backend: &str) -> Command {
+    let mut command = Command::new(qemu);
+    command
+        // A copy is not beside them.
+        .env("QEMU_MODULE_DIR", "/usr/lib/x86_64-linux-gnu/qemu")
+        .args(["-nodefaults", "-no-user-config", "-display", "none", "-S"])
+        .args(["-L", "/usr/share/qemu", "-L", "/usr/share/seabios"])
+        // The buffer for translated code is to be smaller than the guest's memory.
+        .args(["-accel", "tcg,tb-size=16"])
+        .args(["-m", "128M", "-machine", "pc,memory-backend=ram"])
+        .arg("-object")
+        .arg(format!("{backend},id=ram,size=128M"));
+    command
+}
+
+/// QEMU with a guest that has this memory, all of it touched. Says what mega finds: `look` asks it.
 fn with_guest(name: &str, backend: &str, of: &str, look: impl FnOnce(&Place, &str)) {
-    let qemu = Path::new("/usr/bin/qemu-system-x86_64");
+    let qemu = Path::new(QEMU);
     if !can_run_with(name, qemu) {
         return;
     }
@@ -102,18 +119,8 @@ fn with_guest(name: &str, backend: &str, of: &str, look: impl FnOnce(&Place, &st
     let copy = own_copy(&place, qemu);
     promise(&place, &by_executable(&copy), of);
     let daemon = Daemon::start(&place);
-    let server = Server::start(
-        Command::new(&copy)
-            // The copy is not beside them.
-            .env("QEMU_MODULE_DIR", "/usr/lib/x86_64-linux-gnu/qemu")
-            .args(["-nodefaults", "-no-user-config", "-display", "none", "-S"])
-            .args(["-L", "/usr/share/qemu", "-L", "/usr/share/seabios"])
-            // The buffer for translated code is to be smaller than the guest's memory.
-            .args(["-accel", "tcg,tb-size=16"])
-            .args(["-m", "128M", "-machine", "pc,memory-backend=ram"])
-            .arg("-object")
-            .arg(format!("{backend},id=ram,size=128M,prealloc=on")),
-    );
+    let backend = format!("{backend},prealloc=on");
+    let server = Server::start(&mut guest(&copy, &backend));
     live::until("the guest's memory", || {
         let status = std::fs::read_to_string(format!("/proc/{}/status", server.pid()));
         resident(&status.unwrap_or_default()) >= MEMORY
@@ -186,6 +193,108 @@ fn a_guests_memfd_is_told_to_be_misaligned_where_it_is() {
         let misaligned = live::number(found, "misaligned");
         assert!(misaligned >= MEMORY / 10 * 9, "{report}");
     });
+}
+
+/// What controls a guest.
+struct Qmp {
+    input: ChildStdin,
+    output: Lines<BufReader<ChildStdout>>,
+}
+
+impl Qmp {
+    /// Of a QEMU with `-qmp stdio`.
+    fn of(server: &mut Server) -> Self {
+        let output = server.0.stdout.take().expect("its output");
+        let mut qmp = Qmp {
+            input: server.0.stdin.take().expect("its input"),
+            output: BufReader::new(output).lines(),
+        };
+        qmp.line();
+        qmp.ask("qmp_capabilities", json!({}));
+        qmp
+    }
+
+    fn line(&mut self) -> Value {
+        let line = self.output.next().expect("a line").expect("a line");
+        serde_json::from_str(&line).expect("JSON")
+    }
+
+    fn ask(&mut self, command: &str, arguments: Value) -> Value {
+        let request = json!({"execute": command, "arguments": arguments});
+        writeln!(self.input, "{request}").expect("it reads");
+        loop {
+            let answer = self.line();
+            if answer.get("event").is_none() {
+                let done = answer.get("return");
+                return done.unwrap_or_else(|| panic!("{answer}")).clone();
+            }
+        }
+    }
+
+    fn migration_is(&mut self, status: &str) -> bool {
+        let migration = self.ask("query-migrate", json!({}));
+        assert_ne!(migration["status"], "failed", "{migration}");
+        migration["status"] == status
+    }
+}
+
+/// QEMU forbids huge pages while a guest's memory comes page by page (postcopy), so that all of it is in base pages then.
+#[test]
+#[ignore = "takes many seconds: make test-long"]
+fn a_guest_that_was_migrated_is_covered() {
+    let name = "a_guest_that_was_migrated_is_covered";
+    const DATA: usize = 126 << 20;
+    const ADDRESS: usize = 1 << 20;
+    let qemu = Path::new(QEMU);
+    if !can_run_with(name, qemu) {
+        return;
+    }
+    let _alone = alone();
+    let place = Place::new();
+    let copy = own_copy(&place, qemu);
+    promise(&place, &by_executable(&copy), "largest");
+    let daemon = Daemon::start(&place);
+    let file = |name: &str| place.0.path().join(name);
+    let data: Vec<u8> = (1..=251).cycle().take(DATA).collect();
+    std::fs::write(file("data"), &data).expect("written");
+    let start = |qemu: &Path, more: [&str; 2]| {
+        let mut command = guest(qemu, "memory-backend-ram");
+        command.args(["-qmp", "stdio"]).args(more);
+        Server::start(command.stdin(Stdio::piped()).stdout(Stdio::piped()))
+    };
+    let loader = format!(
+        "loader,file={},addr={ADDRESS},force-raw=on",
+        file("data").display()
+    );
+    let mut source = start(qemu, ["-device", &loader]);
+    let mut from = Qmp::of(&mut source);
+    let mut server = start(&copy, ["-incoming", "defer"]);
+    let mut to = Qmp::of(&mut server);
+
+    let uri = json!({"uri": format!("unix:{}", file("migration").display())});
+    let page_by_page = json!({"capabilities": [{"capability": "postcopy-ram", "state": true}]});
+    for qmp in [&mut from, &mut to] {
+        qmp.ask("migrate-set-capabilities", page_by_page.clone());
+    }
+    // So slow that nearly all of it is left.
+    from.ask("migrate-set-parameters", json!({"max-bandwidth": 1 << 20}));
+    to.ask("migrate-incoming", uri.clone());
+    from.ask("migrate", uri);
+    live::until("its begin", || from.migration_is("active"));
+    from.ask("migrate-start-postcopy", json!({}));
+    live::until("its end", || {
+        from.migration_is("completed") && to.migration_is("completed")
+    });
+
+    is_covered(&place, &server.pid());
+    let promoted = place.status(daemon.pid())["groups"][0]["actions"]["promoted"].clone();
+    assert!(promoted.as_u64() >= Some(50), "{promoted}");
+    let saved = file("saved");
+    let all = json!({"val": ADDRESS, "size": DATA, "filename": saved});
+    to.ask("pmemsave", all);
+    assert!(std::fs::read(saved).expect("the memory") == data);
+    drop((source, server));
+    assert_eq!(daemon.stop(), Some(0));
 }
 
 /// A connection to Redis.
