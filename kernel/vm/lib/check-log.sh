@@ -3,7 +3,8 @@
 # Sourced: finds the kernel's warnings in a console log.
 
 # check_log CONSOLE: prints every line that matches lib/kernel-warnings and the few after it that explain it, each after
-# the name of the program that ran then (or "boot", "between tests") and a tab.
+# the name of the program that ran then (or "boot", "between tests") and a tab. Where the OOM killer says how it was called is no
+# warning from when the program logged "mega-vm: kills are expected" to its end.
 check_log() {
 	awk -v patterns="$VM/lib/kernel-warnings" '
 		BEGIN {
@@ -13,9 +14,12 @@ check_log() {
 			program = "boot"
 		}
 		{ sub(/\r$/, "") }
-		/mega-vm: begin / { program = substr($0, index($0, "mega-vm: begin ") + 15); following = 0; next }
-		/mega-vm: end / { program = "between tests"; following = 0; next }
+		/mega-vm: begin / { program = substr($0, index($0, "mega-vm: begin ") + 15); following = kills = 0; next }
+		/mega-vm: end / { program = "between tests"; following = kills = 0; next }
+		/mega-vm: kills are expected/ { kills = 1; next }
 		/mega-vm: / { next }
+		kills && / invoked oom-killer: / { killer = 1 }
+		killer && /Call Trace:/ { killer = 0; next }
 		$0 ~ pattern { following = 40 }
 		/---\[ end trace / && following > 0 { following = 1 }
 		following > 0 { following--; print program "\t" $0 }
