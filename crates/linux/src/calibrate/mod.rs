@@ -25,8 +25,17 @@ use layout::Layouts;
 pub use store::{Place, Stored};
 pub use validity::validity;
 
-/// The working sets that are measured where memory allows, in bytes: from within the TLB's reach to far beyond it.
-pub const WORKING_SETS: [u64; 6] = [2 << 20, 8 << 20, 32 << 20, 128 << 20, 512 << 20, 2 << 30];
+/// The working sets that are measured where memory allows, in bytes: from within the TLB's reach to far beyond it. The largest are
+/// closer together: there the page tables leave the caches, and the largest one finds no room where free blocks are few.
+pub const WORKING_SETS: [u64; 7] = [
+    2 << 20,
+    8 << 20,
+    32 << 20,
+    128 << 20,
+    512 << 20,
+    1 << 30,
+    2 << 30,
+];
 /// What stays free for others meanwhile, in bytes.
 const KEPT_FREE: u64 = 2 << 30;
 /// One part in this many of a cgroup's limit stays free.
