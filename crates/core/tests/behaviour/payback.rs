@@ -168,6 +168,25 @@ proptest! {
         prop_assert!(all_are_huge(&machine), "{} of {REGIONS}", machine.huge_pages(1));
     }
 
+    /// Whenever a program ends that has lived for five seconds, huge pages took little more of its time than they saved.
+    #[test]
+    fn a_program_that_ends_at_any_time_has_lost_little(share in 0.001..0.6_f64, cpus in 0.2..4.0_f64) {
+        let price = 0.6e-3;
+        let mut machine = machine(Some(certain(share, cpus)));
+        machine.idle_cpus = Some(0.0);
+        machine.costs.act = price;
+        let start = machine.clock;
+        go_on(&mut adaptive(), &mut machine, 300);
+        let moments = machine.log.iter().map(|(moment, ..)| (*moment - start).as_secs_f64());
+        let moments: Vec<f64> = moments.collect();
+        for (made, age) in moments.iter().enumerate().filter(|(_, age)| **age >= 5.0) {
+            let saved: f64 = moments[..made].iter().map(|moment| age - moment).sum();
+            let saved = saved / REGIONS as f64 * share * cpus;
+            let spent = made as f64 * price * cpus.max(1.0);
+            prop_assert!(spent - saved <= 0.02 * cpus * age, "{} s of {age} s", spent - saved);
+        }
+    }
+
     /// Nothing is promoted before the program has lived as long as it takes to be paid back, and what has lived much longer
     /// is promoted.
     #[test]

@@ -13,7 +13,7 @@
 //!
 //! Promotions must be paid back. If the machine can measure what a process would gain, `adaptive` compares: the CPU time that
 //! huge pages save it in the time that it is expected to live, which is about as long as it has lived, against the CPU
-//! time that it and the manager lose by the promotions (`payback`).
+//! time that it and the manager lose by the promotions. What is not paid back soon is promoted in part, as it goes (`payback`).
 //!
 //! If the machine has giant pages, `adaptive` promotes a span after huge pages have mapped all of it for a while and
 //! enough of them are in use. That saves up to 511 more translations and adds no memory, but may copy all of the span
@@ -94,7 +94,7 @@ impl Adaptive {
     /// Brings what is remembered up to the observation, in one pass over the regions.
     fn update(&mut self, observation: &Observation) {
         self.pressure.update(&self.settings, observation);
-        self.paybacks.update(observation);
+        self.paybacks.update(observation, &self.circumstances.price);
         let remembered: Vec<usize> = observation
             .processes
             .iter()
@@ -178,12 +178,12 @@ impl Policy for Adaptive {
             actions.extend(giant::promotions(settings, states, observation, may_grow));
             let churn = |process: ProcessId| self.churn.get(&process).copied().unwrap_or(0.0);
             let paybacks = &mut self.paybacks;
-            let pays = |process, promotions| {
+            let paying = |process, promotions| {
                 let horizon = settings.payback_horizon;
-                paybacks.pays(process, promotions, horizon, &self.circumstances)
+                paybacks.paying(process, promotions, horizon, &self.circumstances)
             };
             let promotions =
-                promote::promotions(settings, states, observation, may_grow, churn, pays);
+                promote::promotions(settings, states, observation, may_grow, churn, paying);
             actions.extend(promotions.actions);
             self.blocks_short = promotions.blocks_short;
         }

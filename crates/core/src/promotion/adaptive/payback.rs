@@ -1,17 +1,30 @@
-//! Whether a process will live to be paid back for its promotions.
+//! How many promotions of a process pay, given how long it will live.
 //!
-//! What has lived for a time is expected to live for about as long again. So promotions are made if what they save in that
-//! time, or in the horizon where that is shorter, is more than they cost. Where nobody can measure what a process would gain,
-//! that is not asked.
+//! What has lived for a time is expected to live for about as long again. So a promotion is made if what it saves in that time, or
+//! in the horizon where that is shorter, is more than it costs. It may end at once all the same, and then the price is lost. So:
+//!
+//! - What is paid back [soon](SOON) is promoted in one go: a program that lives for a few seconds has it back.
+//! - Else promotions go no further ahead of what they have saved than a [small part](DEBT) of the time that the process has lived
+//!   beyond that. The more is huge, the more is saved, and the faster it goes on.
+//!
+//! Where nobody can measure what a process would gain, none of that is asked.
 
 use std::collections::BTreeMap;
 
-use crate::gain::{Circumstances, Gain};
+use crate::gain::{Circumstances, Gain, Price};
 use crate::observation::Observation;
 use crate::process::ProcessId;
 
 /// How many times as old as at its last measurement a process must be to be measured again.
 const MEASURE_AGAIN: f64 = 2.0;
+
+/// What is paid back within so many seconds is paid back soon.
+const SOON: f64 = 2.5;
+
+/// What promotions may cost beyond what they have saved: CPU time, by that which the process has had since it was as old as it takes
+/// until one is paid back. What is huge by then saves ever more. So whenever the process ends, it has lost 2 % of its time at most
+/// (the property `a_program_that_ends_at_any_time_has_lost_little`).
+const DEBT: f64 = 0.025;
 
 /// What is known of the processes that were seen.
 #[derive(Debug, Default)]
@@ -25,7 +38,12 @@ pub(super) struct Paybacks {
 struct Life {
     /// Seconds since it was first observed.
     lived: f64,
+    /// Regions mapped by huge pages at the last observation.
+    huge: usize,
     measured: Option<Measured>,
+    /// CPU seconds that promotions cost since it was measured first, and what they saved since.
+    spent: f64,
+    saved: f64,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -34,58 +52,105 @@ struct Measured {
     at: f64,
     /// `None` where it could not be measured.
     gain: Option<Gain>,
+    /// Regions mapped by huge pages then.
+    huge: usize,
+    /// Regions that were to be promoted then, at least one.
+    promotions: usize,
+}
+
+impl Measured {
+    /// What one promotion of so many that are left saves, as a part of the whole gain, 0 to 1.
+    #[allow(clippy::cast_precision_loss)]
+    fn part_of_one(&self, left: usize, huge: usize) -> f64 {
+        let made = huge.saturating_sub(self.huge);
+        1.0 / self.promotions.max(left + made) as f64
+    }
+}
+
+impl Life {
+    /// The same after an interval of so many seconds, with so many huge regions at its end.
+    #[allow(clippy::cast_precision_loss)]
+    fn after(self, interval: f64, huge: usize, price: &Price) -> Self {
+        let mut life = Life {
+            lived: self.lived + interval,
+            huge,
+            ..self
+        };
+        if let Some((measured, gain)) = self.measured.and_then(|known| Some((known, known.gain?))) {
+            let made = huge.saturating_sub(self.huge) as f64;
+            let had = self.huge.saturating_sub(measured.huge) as f64 + made / 2.0;
+            let share = (had / measured.promotions as f64).min(1.0);
+            life.spent += made * price.cpu_seconds(&gain);
+            life.saved += share * gain.saved_share.value.max(0.0) * gain.cpus * interval;
+        }
+        life
+    }
 }
 
 impl Paybacks {
     /// Brings it up to an observation.
-    pub(super) fn update(&mut self, observation: &Observation) {
+    pub(super) fn update(&mut self, observation: &Observation, price: &Price) {
         let before = std::mem::take(&mut self.lives);
         let interval = observation.interval.as_secs_f64();
         self.lives = observation
             .processes
             .iter()
             .map(|process| {
-                let known = before.get(&process.process).copied();
-                let life = known.map_or(Life::default(), |life| Life {
-                    lived: life.lived + interval,
-                    ..life
-                });
+                let huge = process.regions.iter().filter(|seen| seen.is_huge());
+                let huge = huge.count();
+                let new = Life {
+                    huge,
+                    ..Life::default()
+                };
+                let known = before.get(&process.process);
+                let life = known.map_or(new, |life| life.after(interval, huge, price));
                 (process.process, life)
             })
             .collect();
         self.unmeasured.clear();
     }
 
-    /// Whether `promotions` of a process will be paid back. Notes what should be measured to know.
-    pub(super) fn pays(
+    /// How many of `promotions` of a process will be paid back. Notes what should be measured to know.
+    pub(super) fn paying(
         &mut self,
         process: ProcessId,
         promotions: usize,
         horizon: f64,
         circumstances: &Circumstances,
-    ) -> bool {
+    ) -> usize {
         let Some(life) = self
             .lives
-            .get(&process)
+            .get_mut(&process)
             .filter(|_| circumstances.measures && promotions > 0)
         else {
-            return true;
+            return promotions;
         };
-        let Some(measured) = life.measured else {
+        let Some(measured) = &mut life.measured else {
             self.unmeasured.push(process);
-            return false;
+            return 0;
         };
         let Some(gain) = measured.gain else {
-            return true;
+            return promotions;
         };
+        measured.promotions = measured.promotions.max(promotions);
         // The meter may miss touches: only what surely is not paid back is left alone.
-        #[allow(clippy::cast_precision_loss)]
-        let price = promotions as f64 * circumstances.price.cpu_seconds(&gain);
-        let pays = price <= gain.saved_at_most() * life.lived.min(horizon);
-        if !pays && life.lived >= measured.at * MEASURE_AGAIN {
-            self.unmeasured.push(process);
+        let part = measured.part_of_one(promotions, life.huge);
+        let price = circumstances.price.cpu_seconds(&gain);
+        let saves = gain.saved_at_most() * part;
+        if price > saves * life.lived.min(horizon) {
+            if life.lived >= measured.at * MEASURE_AGAIN {
+                self.unmeasured.push(process);
+            }
+            return 0;
         }
-        pays
+        let payback = price / saves;
+        if payback <= SOON {
+            return promotions;
+        }
+        let room = life.saved + DEBT * gain.cpus * (life.lived - payback) - life.spent;
+        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+        let paid = (room / price) as usize;
+        paid.min(promotions)
     }
 
     pub(super) fn unmeasured(&self) -> &[ProcessId] {
@@ -96,7 +161,12 @@ impl Paybacks {
         if let Some(life) = self.lives.get_mut(&process) {
             // A process that lives for a moment only is not measured again at once.
             let at = life.lived.max(1.0);
-            life.measured = Some(Measured { at, gain });
+            life.measured = Some(Measured {
+                at,
+                gain,
+                huge: life.huge,
+                promotions: 1,
+            });
         }
     }
 }

@@ -52,18 +52,20 @@ struct Owner {
     source: Source,
     /// Bytes that promotions may still add to it.
     bloat_left: u64,
+    /// Promotions that are still paid back.
+    paying: usize,
     /// Regions that pass every bar but the one for contiguity.
     held: u64,
 }
 
-/// What to promote of the processes that `may_grow` and that so many promotions `pay` for, given the churn of each.
+/// What to promote of the processes that `may_grow`, given the churn of each and how many of so many promotions are `paying`.
 pub(super) fn promotions(
     settings: &Settings,
     states: &Tracked<State>,
     observation: &Observation,
     may_grow: impl Fn(ProcessId) -> bool,
     churn: impl Fn(ProcessId) -> f32,
-    mut pays: impl FnMut(ProcessId, usize) -> bool,
+    mut paying: impl FnMut(ProcessId, usize) -> usize,
 ) -> Promotions {
     let mut supply = Supply::new(settings, &observation.memory);
     let mut owners = Vec::new();
@@ -79,7 +81,13 @@ pub(super) fn promotions(
         let churn = churn(process.process);
         let sums = rank_candidates(settings, states, process, (place, churn), &mut ranked);
         // A process whose working set fits the TLB is left alone.
-        if sums.translations <= settings.tlb_entries || !pays(process.process, sums.candidates) {
+        let is_left_alone = sums.translations <= settings.tlb_entries;
+        let paying = if is_left_alone {
+            0
+        } else {
+            paying(process.process, sums.candidates)
+        };
+        if paying == 0 {
             for (rank, before) in ranked.iter_mut().zip(before) {
                 rank.truncate(before);
             }
@@ -89,6 +97,7 @@ pub(super) fn promotions(
             process: process.process,
             source: supply.open(process, sums.candidates),
             bloat_left: sums.bloat_left(settings),
+            paying,
             held: 0,
         });
     }
@@ -190,7 +199,7 @@ fn choose<'a>(
         };
         let bloat_bytes = u64::from(candidate.bloat) * BASE_PAGE_SIZE;
         let within_bloat = !candidate.is_bloated || bloat_bytes <= owner.bloat_left;
-        if !within_bloat || !supply.suffices_for(owner.source, bloat_bytes) {
+        if owner.paying == 0 || !within_bloat || !supply.suffices_for(owner.source, bloat_bytes) {
             supply.leave(owner.source);
             continue;
         }
@@ -200,6 +209,7 @@ fn choose<'a>(
             owner.held += 1;
             continue;
         }
+        owner.paying -= 1;
         owner.bloat_left = owner.bloat_left.saturating_sub(bloat_bytes);
         supply.take(owner.source, bloat_bytes);
         actions.push(Action {
