@@ -65,6 +65,13 @@ impl Price {
     pub fn cpu_seconds(&self, gain: &Gain) -> f64 {
         self.copy * gain.cpus.max(self.busy) + self.block * self.busy
     }
+
+    /// Whether a promotion has become more than twice as dear as it was at `before`, for a process that uses one CPU.
+    #[must_use]
+    pub fn is_dearer_than(&self, before: &Price) -> bool {
+        let of = |price: &Price| price.copy + price.block * price.busy;
+        of(self) > 2.0 * of(before)
+    }
 }
 
 /// What a policy is told before it decides.

@@ -89,7 +89,7 @@ impl Engine {
     }
 
     /// Performs one round batch by batch, in its order, until it is done, the CPU budget is used up or the step's time is
-    /// over. Returns what it did not come to.
+    /// over; or until promotions turn out dearer than the policy could know. Returns what it did not come to.
     fn act<M: Machine>(
         &mut self,
         machine: &mut M,
@@ -102,7 +102,10 @@ impl Engine {
             let Some(first) = batch.first().copied() else {
                 return Vec::new();
             };
-            let is_over = machine.now() >= course.end;
+            let is_dearer = !self.rhythm.is_fixed()
+                && first.kind == ActionKind::Promote
+                && self.price(machine).is_dearer_than(&course.price);
+            let is_over = machine.now() >= course.end || is_dearer;
             if self.cpu.left() <= 0.0 || is_over {
                 course.is_cut_short |= self.cpu.left() > 0.0;
                 batch.extend(queue);

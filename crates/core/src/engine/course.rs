@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crate::action::{Action, Cause};
 use crate::failures::Why;
+use crate::gain::Price;
 use crate::observation::Observation;
 
 use super::totals::Totals;
@@ -15,13 +16,15 @@ pub(super) struct Course {
     pub(super) unmet: Demand,
     /// Until when it may act.
     pub(super) end: Duration,
+    /// What a promotion cost when the policy decided.
+    pub(super) price: Price,
     /// Whether it ended before all was done that the budgets would have allowed.
     pub(super) is_cut_short: bool,
 }
 
 impl Course {
     /// Of a step that has just observed.
-    pub(super) fn begin(observation: &Observation, end: Duration) -> Self {
+    pub(super) fn begin(observation: &Observation, end: Duration, price: Price) -> Self {
         let done = Totals {
             steps: 1,
             ..Totals::default()
@@ -30,6 +33,7 @@ impl Course {
             done,
             unmet: Demand::new(observation),
             end,
+            price,
             is_cut_short: false,
         }
     }

@@ -194,16 +194,17 @@ impl Engine {
         let elapsed = self.since_last_observation(machine, &observation);
         let counts = self.rhythm.counts(elapsed);
         self.failures.begin_step(&observation, counts);
+        let price = self.price(machine);
         self.policy.expect(Circumstances {
             counts,
             measures: machine.measures(),
-            price: self.price(machine),
+            price,
         });
         self.tallies.begin_step(&observation);
         self.gains.begin_step(&observation);
 
         let acting = self.longest_acting().max(observe_cpu * LEAST_ACTING);
-        let mut course = Course::begin(&observation, machine.now() + acting);
+        let mut course = Course::begin(&observation, machine.now() + acting, price);
         self.inspect(machine, &mut observation, elapsed, &mut course.done);
         let deciding = machine.cpu_time();
         let wanted = self.policy.decide(&observation, &self.failures);
@@ -265,7 +266,7 @@ impl Engine {
     }
 
     /// What the promotion of a region costs at present.
-    fn price<M: Machine>(&self, machine: &M) -> Price {
+    pub(super) fn price<M: Machine>(&self, machine: &M) -> Price {
         Price {
             copy: self.prices.now(usual_price(machine), machine.now()),
             block: self.prices.block(),

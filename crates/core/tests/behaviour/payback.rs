@@ -152,6 +152,19 @@ fn what_stays_dear_is_tried_now_and_then() {
     assert!(machine.log.len() > first);
 }
 
+#[test]
+fn what_turns_out_dear_is_decided_anew() {
+    // By the usual price it is paid back in 1.2 s, by the true one in 12 s.
+    let mut machine = machine(Some(certain(0.1, 1.0)));
+    machine.idle_cpus = Some(0.0);
+    machine.costs.act = 6e-3;
+    let mut engine = adaptive();
+    go_on(&mut engine, &mut machine, 8);
+    assert!(machine.huge_pages(1) < 60, "{}", machine.huge_pages(1));
+    go_on(&mut engine, &mut machine, 120);
+    assert!(all_are_huge(&machine));
+}
+
 proptest! {
     /// However dear promotions were for a while, on a busy machine: once they are so no more, all that pays is promoted.
     #[test]
