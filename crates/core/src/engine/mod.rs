@@ -290,8 +290,8 @@ impl Engine {
         } else {
             cpu.saturating_sub(cpu_then).div_duration_f64(elapsed)
         };
-        let idle = observation.idle_cpus.map(|idle| idle + own);
-        self.pace.set_rate(idle, self.cpu.share());
+        self.pace
+            .set_rate(observation.idle_cpus, own, self.cpu.share());
         elapsed
     }
 

@@ -17,6 +17,10 @@ pub(super) const BURST: f64 = 10e-3;
 const LONGEST_REST: Duration = Duration::from_secs(5);
 /// The share of a core that the manager uses while it has something to do and no CPU is idle.
 const SHARE_WHEN_BUSY: f64 = 0.5;
+/// Below this share of a core the manager rests.
+const RESTS: f64 = 0.1;
+/// CPUs that are idle beside the manager, from which on it takes nothing from anybody.
+const SURELY_IDLE: f64 = 0.25;
 /// The least that a program's standing still is bounded to, of its time.
 const LEAST_STANDSTILL: f64 = 1e-3;
 
@@ -27,7 +31,7 @@ pub(super) struct Pace {
     standstill: f64,
     /// Share of a core that the manager may use just now.
     rate: f64,
-    /// CPUs that are idle, or used by the manager, at most one.
+    /// CPUs that are idle while the manager rests, at most one.
     idle: f64,
     free_at: Duration,
     resting: Vec<(ProcessId, Duration)>,
@@ -55,15 +59,23 @@ impl Pace {
         };
     }
 
-    /// Sets what the manager may use by the CPUs that others leave idle; `None` where that is not known. Never less than
-    /// the `share` of the account, and never more than one core.
-    pub(super) fn set_rate(&mut self, idle: Option<f64>, share: f64) {
-        let by_idle = idle.map_or(1.0, |idle| idle.clamp(SHARE_WHEN_BUSY, 1.0));
+    /// Sets what the manager may use, by the CPUs that were idle, which may be unknown, and those that the manager itself used: never
+    /// less than the `share` of the account, and never more than one core.
+    pub(super) fn set_rate(&mut self, idle: Option<f64>, own: f64, share: f64) {
+        let left = idle.map(|idle| idle + own);
+        let by_idle = left.map_or(1.0, |left| left.clamp(SHARE_WHEN_BUSY, 1.0));
         self.rate = share.min(1.0).max(by_idle);
-        self.idle = idle.map_or(0.5, |idle| idle.clamp(0.0, 1.0));
+        match idle {
+            None => self.idle = 0.5,
+            // Whether what the manager used would have been idle cannot be told where hardly anything else was.
+            Some(idle) if own < RESTS || idle > SURELY_IDLE => {
+                self.idle = (idle + own).clamp(0.0, 1.0);
+            }
+            Some(_) => {}
+        }
     }
 
-    /// CPUs that are idle, or used by the manager, 0 to 1: half of one where that is not known.
+    /// CPUs that others leave idle, 0 to 1: half of one where that is not known.
     pub(super) fn idle(&self) -> f64 {
         self.idle
     }
@@ -145,6 +157,22 @@ mod tests {
     }
 
     #[test]
+    fn what_the_manager_takes_from_others_was_not_idle() {
+        let mut pace = Pace::new(1.0);
+        for (idle, own, wanted) in [
+            (Some(0.0), 0.01, 0.01),
+            // It may have had a CPU to itself, or not.
+            (Some(0.0), 0.9, 0.01),
+            (Some(0.5), 0.9, 1.0),
+            (Some(0.1), 0.5, 1.0),
+            (None, 0.5, 0.5),
+        ] {
+            pace.set_rate(idle, own, 0.25);
+            assert!((pace.idle() - wanted).abs() < 1e-9, "{idle:?}, {own}");
+        }
+    }
+
+    #[test]
     fn the_manager_rests_where_no_cpu_is_idle() {
         let mut pace = Pace::new(1.0);
         for (idle, share, wait) in [
@@ -154,7 +182,7 @@ mod tests {
             (Some(0.0), 0.8, 3),
             (Some(f64::NAN), 0.25, 30),
         ] {
-            pace.set_rate(idle, share);
+            pace.set_rate(idle, 0.0, share);
             pace.worked(ms(50), ms(10));
             let waits = pace.wait(PROCESS, ms(60)).as_millis();
             assert!(waits.abs_diff(wait) <= 1, "{idle:?}: {waits}");
