@@ -3,7 +3,7 @@
 //! What has lived for a time is expected to live for about as long again. So a promotion is made if what it saves in that time, or
 //! in the horizon where that is shorter, is more than it costs. It may end at once all the same, and then the price is lost. So:
 //!
-//! - What is paid back [soon](SOON) is promoted in one go: a program that lives for a few seconds has it back.
+//! - What is paid back [soon](SOON) after the start is promoted in one go: a program that lives for a few seconds has it back.
 //! - Else promotions go no further ahead of what they have saved than a [small part](DEBT) of the time that the process has lived
 //!   beyond that. The more is huge, the more is saved, and the faster it goes on.
 //!
@@ -18,8 +18,9 @@ use crate::process::ProcessId;
 /// How many times as old as at its last measurement a process must be to be measured again.
 const MEASURE_AGAIN: f64 = 2.0;
 
-/// What is paid back within so many seconds is paid back soon.
-const SOON: f64 = 2.5;
+/// What is paid back before a process has this age, in seconds, is paid back soon: if it lives for five, it has it back and the time that
+/// promoting took.
+const SOON: f64 = 4.5;
 
 /// What promotions may cost beyond what they have saved: CPU time, by that which the process has had since it was as old as it takes
 /// until one is paid back. What is huge by then saves ever more. So whenever the process ends, it has lost 2 % of its time at most
@@ -144,7 +145,7 @@ impl Paybacks {
             return 0;
         }
         let payback = price / saves;
-        if payback <= SOON {
+        if life.lived + payback <= SOON {
             return promotions;
         }
         let room = life.saved + DEBT * gain.cpus * (life.lived - payback) - life.spent;
