@@ -22,6 +22,7 @@ use crate::observe::cgroups::{self, Cgroups};
 use crate::observe::idle::IdleCpus;
 use crate::observe::memory;
 use crate::observe::nodes::ProcessorNodes;
+use crate::observe::tracker::{FolioSizes, folios};
 use crate::observe::zero_filled::ZeroCounter;
 use crate::process::Chosen;
 use crate::process::eligible;
@@ -404,6 +405,20 @@ impl LinuxMachine {
         regions: &[Region],
     ) -> Result<Vec<RegionObservation>, Error> {
         self.with_held(process, |host, target| target.look(host, regions))?
+    }
+
+    /// Looks at the folios that base page table entries map in `regions`, which ascend. `looked` is called after each region.
+    /// `None` where the kernel hides frames or what is in them (for want of `CAP_SYS_ADMIN`), or the process ended.
+    pub fn folio_sizes(
+        &mut self,
+        process: ProcessId,
+        regions: &[Region],
+        looked: impl FnMut(),
+    ) -> Option<BTreeMap<Region, FolioSizes>> {
+        let seen = self.with_held(process, |host, _| {
+            folios::look(host.kernel().as_ref(), process.pid, regions, looked)
+        });
+        seen.ok()?.ok()
     }
 }
 

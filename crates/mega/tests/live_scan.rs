@@ -5,9 +5,12 @@
 
 mod live;
 
+use std::fs;
+use std::path::PathBuf;
+
 use live::{HUGE_PAGE, PAGE, area, finish, json, mega, number, regions_of, skip, start, workload};
-use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
-use serde_json::Value;
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous};
+use serde_json::{Value, json};
 
 /// Looks at a process for half a second.
 fn scan_half_a_second(pid: u32, options: &[&str]) -> Value {
@@ -73,6 +76,7 @@ fn a_sparse_area_is_mapped_one_page_in_eight_and_idle() {
     for region in regions_of(&scan, area(&ready, "sparse")) {
         assert_eq!(number(region, "mapped"), HUGE_PAGE / 8);
         assert_eq!(number(region, "page_size"), PAGE);
+        assert_eq!(region["folios"], json!([]), "they are base pages");
         if !sees_accesses(name, &scan) {
             return;
         }
@@ -203,4 +207,87 @@ fn shared_memory_that_cannot_be_huge_is_listed_with_a_remedy() {
         words.contains("left alone") && words.contains("What to do"),
         "{words}"
     );
+}
+
+/// Whether faults take folios of 64 KiB; put back when it goes.
+struct SmallFolios {
+    path: PathBuf,
+    before: String,
+}
+
+impl SmallFolios {
+    /// Where memory asks for huge pages.
+    fn where_advised() -> Self {
+        let path = PathBuf::from("/sys/kernel/mm/transparent_hugepage/hugepages-64kB/enabled");
+        let choices = fs::read_to_string(&path).expect("the setting");
+        let mut choices = choices.split_whitespace();
+        let before = choices.find_map(|choice| choice.strip_prefix('[')?.strip_suffix(']'));
+        let before = before.expect("a choice").to_owned();
+        fs::write(&path, "madvise").expect("root may");
+        SmallFolios { path, before }
+    }
+}
+
+impl Drop for SmallFolios {
+    fn drop(&mut self) {
+        let _ = fs::write(&self.path, &self.before);
+    }
+}
+
+/// A region of this process's own: its first 16 pages are base pages, the others are in folios of 64 KiB. Its start.
+fn region_in_small_folios() -> u64 {
+    let length = 2 << 21;
+    let protection = ProtFlags::READ | ProtFlags::WRITE;
+    // SAFETY: without MAP_FIXED the kernel chooses addresses where nothing is mapped.
+    let mapped =
+        unsafe { mmap_anonymous(std::ptr::null_mut(), length, protection, MapFlags::PRIVATE) };
+    let mapped = mapped.expect("memory");
+    let start = (mapped.addr() as u64).next_multiple_of(HUGE_PAGE);
+    let into = usize::try_from(start - mapped.addr() as u64).expect("less than a region");
+    let advise = |advice| {
+        // SAFETY: the mapping is this function's own, and advice about huge pages changes none of its bytes.
+        unsafe { madvise(mapped, length, advice) }.expect("advice is taken");
+    };
+    let touch = |page: usize| {
+        let byte = mapped.cast::<u8>().wrapping_add(into + page * 4096);
+        // SAFETY: `into` and a region lie within the mapping, which nobody else uses.
+        unsafe { byte.write_volatile(1) };
+    };
+    // With a base page in it no fault takes a huge page, and none a folio over the first 16 pages.
+    advise(Advice::LinuxNoHugepage);
+    touch(0);
+    let _small = SmallFolios::where_advised();
+    advise(Advice::LinuxHugepage);
+    (1..512).for_each(touch);
+    start
+}
+
+#[test]
+fn memory_in_folios_between_base_and_huge_pages_is_told_from_base_pages() {
+    let name = "memory_in_folios_between_base_and_huge_pages_is_told_from_base_pages";
+    // Before, no kernel takes any.
+    if !live::can_run(name) || live::kernel_version() < (6, 8) {
+        return;
+    }
+    let own = std::process::id().to_string();
+    let look = || {
+        let start = region_in_small_folios();
+        let scan = json(mega().args(["scan", &own, "--dry-run", "--json"]));
+        let regions = scan["regions"].as_array().expect("regions");
+        let region = regions
+            .iter()
+            .find(|region| number(region, "start") == start);
+        region.expect("the region").clone()
+    };
+    // khugepaged comes by every ten seconds, and may have made it huge.
+    let found = (0..3)
+        .map(|_| look())
+        .find(|seen| seen["page_size"] == PAGE);
+    let found = found.expect("a region that khugepaged left alone");
+    assert_eq!(number(&found, "mapped"), HUGE_PAGE);
+    let wanted = json!([{"size": 16 * PAGE, "mapped": 31 * 16 * PAGE}]);
+    assert_eq!(found["folios"], wanted);
+    let words = live::run(mega().args(["scan", &own, "--dry-run"]));
+    let words = live::text(&words.stdout);
+    assert!(words.contains("in larger folios"), "{words}");
 }

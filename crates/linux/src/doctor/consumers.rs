@@ -104,7 +104,7 @@ fn smaller_sizes(kernel: &dyn Kernel) -> Option<String> {
     let sizes: Vec<String> = sizes.iter().map(u64::to_string).collect();
     (!sizes.is_empty()).then(|| {
         format!(
-            "page faults may take folios of {} kB (hugepages-*kB/enabled), and khugepaged of Linux 7.2 and newer makes such ones: mega counts their memory as base pages",
+            "page faults may take folios of {} kB (hugepages-*kB/enabled), and khugepaged of Linux 7.2 and newer makes such ones: mega counts their memory as base pages, and `mega scan` shows them",
             sizes.join(", ")
         )
     })

@@ -13,10 +13,11 @@ use mega_core::table::Table;
 use mega_core::worth::{self, Worth};
 use mega_core::{
     ActionKind, HUGE_PAGE_SIZE, Machine, Observation, PageSize, ProcessId, ProcessObservation,
-    RegionRef,
+    Region, RegionRef,
 };
 use mega_linux::calibrate::{self, Stored};
 use mega_linux::kernel::LiveKernel;
+use mega_linux::observe::tracker::FolioSizes;
 use mega_linux::process::claim::{Claim, ClaimError, Claims};
 use mega_linux::run_dir::RunDir;
 use mega_linux::touches::Effort;
@@ -27,7 +28,8 @@ use crate::cli::Scan;
 use crate::exit::Failure;
 use crate::output::{self, bytes_or_dash};
 use crate::report::{
-    Memory, NotEligibleReport, RegionReport, ScanReport, ScanTotals, VERSION, region_reports, words,
+    FolioReport, Memory, NotEligibleReport, RegionReport, ScanReport, ScanTotals, VERSION,
+    region_reports, words,
 };
 
 /// How long the touch meter looks at most.
@@ -59,10 +61,11 @@ pub(super) fn run(args: &Scan) -> Result<ExitCode, Failure> {
     if args.bloat {
         count_zero_filled(&mut machine, &mut observation);
     }
+    let folios = folios_of(&mut machine, observed(&observation, process)?);
     let worth = worth_of(&mut machine, process)?;
     let would = would_by_policy(&observation)?;
     let observed = observed(&observation, process)?;
-    let regions = region_reports(observed, args.bloat);
+    let regions = region_reports(observed, folios.as_ref(), args.bloat);
     let report = ScanReport {
         version: VERSION,
         pid: args.pid,
@@ -183,6 +186,19 @@ fn count_zero_filled(machine: &mut LinuxMachine, observation: &mut Observation) 
     progress.finish_and_clear();
 }
 
+/// The folios in the regions that base pages map.
+fn folios_of(
+    machine: &mut LinuxMachine,
+    observed: &ProcessObservation,
+) -> Option<BTreeMap<Region, FolioSizes>> {
+    let in_base_pages = observed.regions.iter().filter(|region| !region.is_huge());
+    let regions: Vec<Region> = in_base_pages.map(|region| region.region).collect();
+    let progress = output::progress("looking at folios", regions.len() as u64);
+    let folios = machine.folio_sizes(observed.process, &regions, || progress.inc(1));
+    progress.finish_and_clear();
+    folios
+}
+
 /// What huge pages would gain the process, where that can be told without a calibration being made first.
 fn worth_of(machine: &mut LinuxMachine, process: ProcessId) -> Result<Option<Worth>, Failure> {
     let host = Arc::clone(machine.host());
@@ -231,7 +247,11 @@ fn in_words(report: &ScanReport, verbose: bool) -> String {
     }
     text += &format!(" (tracker {})\n\n", report.tracker);
     let rows: Vec<Vec<RegionReport>> = if verbose {
-        report.regions.iter().map(|region| vec![*region]).collect()
+        report
+            .regions
+            .iter()
+            .map(|region| vec![region.clone()])
+            .collect()
     } else {
         areas(&report.regions)
     };
@@ -271,10 +291,16 @@ fn not_eligible_in_words(left_alone: &[NotEligibleReport]) -> String {
     text
 }
 
-/// Joins neighbouring regions that pages of one size map.
+/// Joins neighbouring regions that pages of one size map, in folios of the same sizes.
 fn areas(regions: &[RegionReport]) -> Vec<Vec<RegionReport>> {
+    let folio_sizes = |region: &RegionReport| -> Vec<u64> {
+        let folios = region.folios.iter().flatten();
+        folios.map(|folios| folios.size).collect()
+    };
     let alike = |a: &RegionReport, b: &RegionReport| {
-        a.start + HUGE_PAGE_SIZE == b.start && a.page_size == b.page_size
+        a.start + HUGE_PAGE_SIZE == b.start
+            && a.page_size == b.page_size
+            && folio_sizes(a) == folio_sizes(b)
     };
     regions
         .chunk_by(alike)
@@ -283,29 +309,53 @@ fn areas(regions: &[RegionReport]) -> Vec<Vec<RegionReport>> {
 }
 
 fn regions_in_words(rows: &[Vec<RegionReport>]) -> String {
-    let mut table = Table::new(&[
+    let any_folios = rows
+        .iter()
+        .flatten()
+        .flat_map(|region| &region.folios)
+        .any(|folios| !folios.is_empty());
+    let mut headings = vec![
         "addresses",
         "regions",
         "page",
         "mapped",
         "accessed",
         "zero-filled",
-    ]);
+    ];
+    if any_folios {
+        headings.push("in larger folios");
+    }
+    let mut table = Table::new(&headings);
     for row in rows {
         let (Some(first), Some(last)) = (row.first(), row.last()) else {
             continue;
         };
         let sums = ScanTotals::of(row);
-        table.row(vec![
+        let mut cells = vec![
             format!("{:x}-{:x}", first.start, last.start + HUGE_PAGE_SIZE),
             sums.regions.to_string(),
             bytes::format(first.page_size),
             bytes::format(sums.mapped),
             bytes_or_dash(sums.accessed),
             bytes_or_dash(sums.zero_filled),
-        ]);
+        ];
+        if any_folios {
+            cells.push(folios_in_words(sums.folios.as_deref()));
+        }
+        table.row(cells);
     }
     format!("{table}\n")
+}
+
+fn folios_in_words(folios: Option<&[FolioReport]>) -> String {
+    let Some(folios) = folios.filter(|folios| !folios.is_empty()) else {
+        return "-".to_owned();
+    };
+    let of_each = folios.iter().map(|of_size| {
+        let mapped = bytes::format(of_size.mapped);
+        format!("{mapped} of {}", bytes::format(of_size.size))
+    });
+    of_each.collect::<Vec<_>>().join(", ")
 }
 
 fn would_in_words(would: &BTreeMap<String, Would>) -> String {
@@ -353,6 +403,44 @@ mod tests {
         let text = not_eligible_in_words(&[part(0x40_0000), part(0x100_0000)]);
         let expected = "400000-800000: 4 MiB left alone: so\n1000000-1400000: 4 MiB left alone: so\nWhat to do: do this.\n\n";
         assert_eq!(text, expected);
+    }
+
+    #[test]
+    fn folios_are_a_column_only_where_there_are_larger_ones() {
+        let region = |index: u64, folios| RegionReport {
+            start: index * HUGE_PAGE_SIZE,
+            mapped: HUGE_PAGE_SIZE,
+            accessed: None,
+            page_size: 4096,
+            folios: Some(folios),
+            zero_filled: None,
+        };
+        let small = vec![FolioReport {
+            size: 65536,
+            mapped: 1_966_080,
+        }];
+        let regions = [
+            region(1, Vec::new()),
+            region(2, small.clone()),
+            region(3, small),
+        ];
+        let base_alone = regions_in_words(&areas(&regions[..1]));
+        assert!(!base_alone.contains("folios"), "{base_alone}");
+        let text = regions_in_words(&areas(&regions));
+        let lines: Vec<&str> = text.trim_end().lines().collect();
+        let [heading, base, folios] = lines[..] else {
+            panic!("{text}");
+        };
+        assert!(heading.ends_with("in larger folios"), "{text}");
+        // What base pages alone back is another row than what folios do.
+        assert!(
+            base.starts_with("200000-400000") && base.ends_with('-'),
+            "{text}"
+        );
+        assert!(
+            folios.starts_with("400000-800000") && folios.ends_with("3.75 MiB of 64 KiB"),
+            "{text}"
+        );
     }
 
     #[test]

@@ -25,7 +25,9 @@ pub(crate) use gain::GainReport;
 pub(crate) use process::{CellReport, LastFailure, MappingReport, ProcessDetail, TallyReport};
 pub(crate) use record::RecordReport;
 pub(crate) use replay::{PointReport, PolicyReplay, RecordingReport, ReplayReport};
-pub(crate) use scan::{NotEligibleReport, RegionReport, ScanReport, ScanTotals, region_reports};
+pub(crate) use scan::{
+    FolioReport, NotEligibleReport, RegionReport, ScanReport, ScanTotals, region_reports,
+};
 pub(crate) use status::{
     CompactionReport, FaultReport, GroupStatus, ManagerStatus, Mode, OwnCost, ProfileUse,
     RefusedReport, RunReport, StatusReport,

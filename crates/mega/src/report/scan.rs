@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use mega_core::engine::Would;
 use mega_core::worth::Worth;
-use mega_core::{BASE_PAGE_SIZE, GIANT_PAGE_SIZE, ProcessObservation};
+use mega_core::{BASE_PAGE_SIZE, GIANT_PAGE_SIZE, ProcessObservation, Region};
+use mega_linux::observe::tracker::FolioSizes;
 use mega_linux::process::not_eligible::NotEligible;
 use serde::Serialize;
 
@@ -54,8 +55,17 @@ impl From<&NotEligible> for NotEligibleReport {
     }
 }
 
-/// One region, in bytes.
+/// Memory in folios of one size that base page table entries map, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct FolioReport {
+    /// Of a folio: more than a base page.
+    pub(crate) size: u64,
+    /// Mapped of such folios.
+    pub(crate) mapped: u64,
+}
+
+/// One region, in bytes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct RegionReport {
     pub(crate) start: u64,
     pub(crate) mapped: u64,
@@ -63,6 +73,8 @@ pub(crate) struct RegionReport {
     pub(crate) accessed: Option<u64>,
     /// 4096, 2097152 or 1073741824.
     pub(crate) page_size: u64,
+    /// Of what base page table entries map, what is in larger folios, by size; `null` where that is not known.
+    pub(crate) folios: Option<Vec<FolioReport>>,
     /// Base pages that hold only zeros; there with `--bloat` only, `null` where they could not be read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) zero_filled: Option<Option<u64>>,
@@ -81,7 +93,7 @@ impl RegionReport {
 }
 
 /// Sums over the regions.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct ScanTotals {
     /// How many.
     pub(crate) regions: u64,
@@ -92,6 +104,8 @@ pub(crate) struct ScanTotals {
     pub(crate) huge: u64,
     /// Of that, mapped by giant pages.
     pub(crate) giant: u64,
+    /// As in a region.
+    pub(crate) folios: Option<Vec<FolioReport>>,
     /// As in a region.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) zero_filled: Option<u64>,
@@ -114,6 +128,7 @@ impl ScanTotals {
                 .filter(|region| region.page_size == GIANT_PAGE_SIZE)
                 .map(|region| region.mapped)
                 .sum(),
+            folios: folios_of_all(regions),
             zero_filled: inspected
                 .then(|| regions.iter().filter_map(RegionReport::zero_filled).sum()),
             bloat: inspected.then(|| huge().filter_map(RegionReport::zero_filled).sum()),
@@ -121,14 +136,37 @@ impl ScanTotals {
     }
 }
 
-/// The regions of an observation in bytes. `inspected` says whether zero-filled pages were counted.
-pub(crate) fn region_reports(observed: &ProcessObservation, inspected: bool) -> Vec<RegionReport> {
+/// The folios of all regions together, where those of each are known.
+fn folios_of_all(regions: &[RegionReport]) -> Option<Vec<FolioReport>> {
+    let mut sums = FolioSizes::new();
+    for region in regions {
+        for folios in region.folios.as_ref()? {
+            *sums.entry(folios.size).or_default() += folios.mapped;
+        }
+    }
+    Some(folio_reports(&sums))
+}
+
+fn folio_reports(sizes: &FolioSizes) -> Vec<FolioReport> {
+    let report = |(&size, &mapped)| FolioReport { size, mapped };
+    sizes.iter().map(report).collect()
+}
+
+/// The regions of an observation in bytes. `folios` are those of the regions that base pages map, where they are known.
+/// `inspected` says whether zero-filled pages were counted.
+pub(crate) fn region_reports(
+    observed: &ProcessObservation,
+    folios: Option<&BTreeMap<Region, FolioSizes>>,
+    inspected: bool,
+) -> Vec<RegionReport> {
+    let folios_of = |region| folios.map(|seen| seen.get(&region).map_or(Vec::new(), folio_reports));
     let bytes = |pages: u16| u64::from(pages) * BASE_PAGE_SIZE;
     let report = |region: &mega_core::RegionObservation| RegionReport {
         start: region.region.start(),
         mapped: bytes(region.mapped),
         accessed: observed.accesses_known.then(|| bytes(region.accessed)),
         page_size: region.page_size.bytes(),
+        folios: folios_of(region.region),
         zero_filled: inspected.then(|| region.zero_filled.map(bytes)),
     };
     observed.regions.iter().map(report).collect()
@@ -145,9 +183,10 @@ mod tests {
             mapped: 4096,
             accessed: None,
             page_size: 4096,
+            folios: None,
             zero_filled: None,
         };
-        let json = serde_json::to_value(region).expect("serializes");
+        let json = serde_json::to_value(&region).expect("serializes");
         assert!(json.get("zero_filled").is_none() && json["accessed"].is_null());
         let unreadable = RegionReport {
             zero_filled: Some(None),
@@ -167,21 +206,40 @@ mod tests {
             mapped: 8192,
             accessed: Some(4096),
             page_size: 4096,
+            folios: None,
             zero_filled: Some(Some(4096)),
         };
         let huge = RegionReport {
             mapped: 2 << 20,
             page_size: 2 << 20,
-            ..base
+            ..base.clone()
         };
         let giant = RegionReport {
             page_size: 1 << 30,
-            ..huge
+            ..huge.clone()
         };
-        let totals = ScanTotals::of(&[base, huge, giant]);
+        let totals = ScanTotals::of(&[base.clone(), huge.clone(), giant]);
         assert_eq!((totals.huge, totals.giant), (4 << 20, 2 << 20));
         let totals = ScanTotals::of(&[base, huge]);
         assert_eq!((totals.zero_filled, totals.bloat), (Some(8192), Some(4096)));
         assert_eq!((totals.accessed, totals.huge), (Some(8192), 2 << 20));
+    }
+    #[test]
+    fn folios_are_added_up_where_those_of_every_region_are_known() {
+        let region = |folios| RegionReport {
+            start: 0,
+            mapped: 2 << 20,
+            accessed: None,
+            page_size: 4096,
+            folios,
+            zero_filled: None,
+        };
+        let of = |size, mapped| FolioReport { size, mapped };
+        let mixed = region(Some(vec![of(16384, 32768), of(65536, 65536)]));
+        let alike = region(Some(vec![of(65536, 131_072)]));
+        let totals = ScanTotals::of(&[mixed.clone(), alike, region(Some(Vec::new()))]);
+        let wanted = vec![of(16384, 32768), of(65536, 196_608)];
+        assert_eq!(totals.folios, Some(wanted));
+        assert_eq!(ScanTotals::of(&[mixed, region(None)]).folios, None);
     }
 }

@@ -56,10 +56,12 @@ impl FakeMemory {
     }
 
     fn flags(&self, frame: u64) -> Option<u64> {
-        let flags = if self.head(frame) == frame {
-            0
-        } else {
+        let flags = if self.head(frame) != frame {
             PageFlags::TAIL
+        } else if self.compound.contains_key(&frame) {
+            PageFlags::HEAD
+        } else {
+            0
         };
         (frame < FRAMES).then_some(flags)
     }

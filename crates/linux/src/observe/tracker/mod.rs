@@ -17,6 +17,7 @@ mod bpf;
 #[cfg(test)]
 mod fake_memory;
 mod finish;
+pub(crate) mod folios;
 mod known_memory;
 mod mapped;
 mod module;
@@ -38,6 +39,7 @@ use serde::{Deserialize, Serialize};
 use crate::kernel::ProcessHandle;
 
 pub use bpf::{BpfTracker, ScanCost};
+pub use folios::FolioSizes;
 pub use mapped::MappedTracker;
 pub use module::ModuleTracker;
 pub use open::open_one;

@@ -141,11 +141,18 @@ pub(super) fn aligned_run(entries: &[Entry; ENTRIES]) -> Option<u64> {
 pub(super) struct PageFlags(pub(super) u64);
 
 impl PageFlags {
+    /// The bit of the first page of a compound page.
+    pub(super) const HEAD: u64 = 1 << 15;
     /// The bit of a page after the first of a compound page.
     pub(super) const TAIL: u64 = 1 << 16;
 
     pub(super) fn is_tail(self) -> bool {
         self.0 & Self::TAIL != 0
+    }
+
+    /// Whether it is one of several pages that are one.
+    pub(super) fn is_compound(self) -> bool {
+        self.0 & (Self::HEAD | Self::TAIL) != 0
     }
 }
 
@@ -163,6 +170,21 @@ impl KernelPageFlags {
         Ok(KernelPageFlags {
             file: kernel.open(Path::new("/proc/kpageflags"))?,
         })
+    }
+
+    /// The flags of `count` physical pages from `first` on.
+    ///
+    /// # Errors
+    /// As `pread`.
+    pub(super) fn of_run(
+        &self,
+        kernel: &dyn Kernel,
+        first: u64,
+        count: usize,
+    ) -> io::Result<Vec<PageFlags>> {
+        let mut bytes = vec![0; count * 8];
+        read_exactly(kernel, &self.file, first.saturating_mul(8), &mut bytes)?;
+        Ok(words(&bytes).map(PageFlags).collect())
     }
 
     /// The flags of one physical page.
