@@ -12,7 +12,7 @@ use mega_core::{
     HUGE_PAGE_SIZE, MemoryObservation, Observation, PageSize, ProcessId, ProcessObservation,
     Region, RegionObservation,
 };
-use mega_record::{Header, Look, Writer};
+use mega_record::{Header, Look, News, TouchRate, Writer};
 use serde_json::Value;
 
 const GIB: u64 = 1 << 30;
@@ -48,10 +48,7 @@ fn recording(folder: &Path, huge: u64) -> PathBuf {
             observation: Observation {
                 interval: Duration::from_secs(second.min(1)),
                 processes: vec![ProcessObservation {
-                    process: ProcessId {
-                        pid: 7,
-                        start_time: 1,
-                    },
+                    process: PROCESS,
                     regions: (0..REGIONS).map(region).collect(),
                     accesses_known: second > 0,
                     node: None,
@@ -66,12 +63,35 @@ fn recording(folder: &Path, huge: u64) -> PathBuf {
                 },
                 ..Observation::default()
             },
+            news: touches(second),
             ..Look::default()
         };
         writer.write(&look).expect("written");
     }
     writer.finish().expect("written");
     path
+}
+
+const PROCESS: ProcessId = ProcessId {
+    pid: 7,
+    start_time: 1,
+};
+/// Touches a second.
+const TOUCHES: f64 = 2e6;
+
+/// It uses one CPU, as was measured in the beginning.
+fn touches(second: u64) -> News {
+    let rate = TouchRate {
+        per_cpu_second: TOUCHES,
+        cpus: 1.0,
+        working_set: REGIONS / 2 * HUGE_PAGE_SIZE,
+        gain: None,
+    };
+    let measured = (second == 0).then_some((PROCESS, rate));
+    News {
+        touches: measured.into_iter().collect(),
+        ..News::default()
+    }
 }
 
 fn replay(file: &Path, options: &[&str]) -> Output {
@@ -124,6 +144,37 @@ fn fragmented_memory_holds_promotions_back() {
 }
 
 #[test]
+fn a_processor_translates_faster_what_huge_pages_map() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = recording(folder.path(), 0);
+    let picture = folder.path().join("a.svg");
+    let picture_option = format!("--svg={}", picture.display());
+    let options = ["--policy=base,ingens", "--cpu=zen-2", &picture_option];
+    let report = json(&file, &options);
+    assert_eq!(report["processor"], "zen-2");
+    let of = |policy: usize, what: &str| {
+        report["policies"][policy]["translation"][what]
+            .as_f64()
+            .expect("a number")
+    };
+    assert!((of(0, "touches") - 119.0 * TOUCHES).abs() < 1.0);
+    assert!((of(0, "program_cpu_seconds") - 119.0).abs() < 1e-6);
+    assert_eq!(of(0, "seconds"), of(0, "recorded_seconds"));
+    assert_eq!(of(1, "recorded_seconds"), of(0, "seconds"));
+    // 64 MiB are more than its TLBs hold of base pages, and less than they hold of huge ones.
+    assert!(of(1, "seconds") < of(0, "seconds") / 2.0, "{report}");
+    let picture = std::fs::read_to_string(picture).expect("a picture");
+    assert!(picture.contains("translation until then"));
+    let text = replay(&file, &["--cpu=haswell"]).stdout;
+    let text = String::from_utf8(text).expect("UTF-8");
+    assert!(text.contains("a core of haswell"), "{text}");
+    let unknown = replay(&file, &["--cpu=i486"]);
+    assert_eq!(unknown.status.code(), Some(2));
+    let said = String::from_utf8_lossy(&unknown.stderr);
+    assert!(said.contains("skylake-sp"), "{said}");
+}
+
+#[test]
 fn the_table_says_what_to_know_to_believe_it_and_the_picture_has_a_line_for_each() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = recording(folder.path(), 16);
@@ -144,8 +195,8 @@ fn the_table_says_what_to_know_to_believe_it_and_the_picture_has_a_line_for_each
     }
     let picture = std::fs::read_to_string(picture).expect("a picture");
     assert!(picture.starts_with("<svg") && picture.ends_with("</svg>\n"));
-    // Two plots of two policies and of the recording.
-    assert_eq!(picture.matches("<polyline").count(), 6);
+    // Four plots of two policies, and two of the recording.
+    assert_eq!(picture.matches("<polyline").count(), 10);
     assert!(picture.contains("a &lt;b&gt;, replayed"), "{picture}");
 }
 

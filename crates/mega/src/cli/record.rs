@@ -5,7 +5,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use mega_core::promotion::DEFAULT_POLICY;
+use mega_record::replay::{PROCESSORS, Processor};
 
 use super::DEFAULT_CONFIG;
 use super::manage::BudgetArgs;
@@ -63,10 +65,23 @@ pub(crate) struct Replay {
     /// moment]
     #[arg(long, value_name = "SHARE", value_parser = value::part_or_number)]
     pub(crate) fragmentation: Option<f64>,
+    /// Also say how long this processor would have translated the program's addresses, by the touches that were counted when it
+    /// was recorded
+    #[arg(long, value_name = "NAME", value_parser = processor())]
+    pub(crate) cpu: Option<Processor>,
     /// Print one JSON object
     #[arg(long)]
     pub(crate) json: bool,
-    /// Also draw coverage and resident memory over time as a picture
+    /// Also draw all of it over time as a picture
     #[arg(long, value_name = "FILE")]
     pub(crate) svg: Option<PathBuf>,
+}
+
+/// The processors whose translation is simulated, by their names.
+fn processor() -> impl TypedValueParser<Value = Processor> {
+    let names = PossibleValuesParser::new(PROCESSORS.map(|processor| processor.name));
+    names.try_map(|name| {
+        let named = PROCESSORS.iter().find(|processor| processor.name == name);
+        named.map(|processor| **processor).ok_or("it is not known")
+    })
 }

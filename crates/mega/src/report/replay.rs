@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use mega_record::replay::{Course, Point};
+use mega_record::replay::{Course, Point, Translation};
 use mega_record::{Ending, Header, Usable};
 use serde::Serialize;
 
@@ -17,6 +17,8 @@ pub(crate) struct ReplayReport {
     pub(crate) memory: Option<u64>,
     /// The same of its fragmentation.
     pub(crate) fragmentation: Option<f64>,
+    /// The processor whose translation was asked for.
+    pub(crate) processor: Option<&'static str>,
     /// Always: what the program does is as it was recorded, whatever a policy does.
     pub(crate) open_loop: bool,
     pub(crate) policies: Vec<PolicyReplay>,
@@ -80,6 +82,8 @@ pub(crate) struct PolicyReplay {
     pub(crate) actions: Actions,
     /// Observations that more than one look went into: what they say of accesses is the least that it can be.
     pub(crate) merged: u64,
+    /// What translating addresses would have taken; `null` where no processor was named, or nobody had measured touches.
+    pub(crate) translation: Option<TranslationReport>,
     /// How it was at the last step at which something was resident.
     pub(crate) last: PointReport,
     /// How it was over time.
@@ -95,8 +99,32 @@ impl From<&Course> for PolicyReplay {
             cpu_seconds: course.cpu.as_secs_f64(),
             actions: Actions::from(&course.totals),
             merged: course.merged,
+            translation: course.translation.as_ref().map(TranslationReport::from),
             last: PointReport::from(&course.last),
             points: course.points.iter().map(PointReport::from).collect(),
+        }
+    }
+}
+
+/// What translating addresses would have taken on a processor, as far as touches had been measured.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(crate) struct TranslationReport {
+    pub(crate) touches: f64,
+    /// The program's CPU time in which they were, when it was recorded.
+    pub(crate) program_cpu_seconds: f64,
+    /// Time of translation under the policy.
+    pub(crate) seconds: f64,
+    /// The same by the pages that it was recorded with.
+    pub(crate) recorded_seconds: f64,
+}
+
+impl From<&Translation> for TranslationReport {
+    fn from(taken: &Translation) -> Self {
+        TranslationReport {
+            touches: taken.touches,
+            program_cpu_seconds: taken.cpu.as_secs_f64(),
+            seconds: taken.time.as_secs_f64(),
+            recorded_seconds: taken.recorded.as_secs_f64(),
         }
     }
 }
@@ -119,6 +147,8 @@ pub(crate) struct PointReport {
     pub(crate) copied: u64,
     pub(crate) promoted: u64,
     pub(crate) demoted: u64,
+    /// Seconds of translation, until then.
+    pub(crate) translation: Option<f64>,
 }
 
 impl From<&Point> for PointReport {
@@ -135,6 +165,7 @@ impl From<&Point> for PointReport {
             copied: point.copied,
             promoted: point.promoted,
             demoted: point.demoted,
+            translation: point.translation.map(|time| time.as_secs_f64()),
         }
     }
 }

@@ -7,6 +7,7 @@ use mega_core::engine::{Engine, ProcessSummary, StepReport, Totals};
 use mega_core::{ActionKind, Machine, RegionRef};
 
 use super::machine::ReplayedMachine;
+use super::translation::Translation;
 use crate::look::Look;
 
 /// Points that a course keeps. Where there are more, every second one goes.
@@ -37,6 +38,9 @@ pub struct Point {
     pub promoted: u64,
     /// Demotions until then.
     pub demoted: u64,
+    /// Time in which addresses were translated until then, on the processor of the terms. `None` where there is none, and until
+    /// touches were measured.
+    pub translation: Option<Duration>,
 }
 
 /// What a policy did on a recording.
@@ -64,6 +68,8 @@ pub struct Course {
     pub missed: u64,
     /// Observations that had more than one look to go by.
     pub merged: u64,
+    /// What translating addresses took. `None` where the terms have no processor, and where nobody measured touches.
+    pub translation: Option<Translation>,
 }
 
 /// Has an engine take its steps on a recording until that is over. Returns what came of it, and the machine at its end.
@@ -95,6 +101,7 @@ pub fn follow<L: Iterator<Item = Look>>(
         promoted: machine.promoted().clone(),
         missed: machine.missed(),
         merged: machine.merged(),
+        translation: machine.translation(),
     };
     (course, machine)
 }
@@ -119,6 +126,7 @@ fn point<L: Iterator<Item = Look>>(
         copied: totals.bytes_copied - report.actions.bytes_copied,
         promoted: totals.done[ActionKind::Promote] - report.actions.done[ActionKind::Promote],
         demoted: totals.done[ActionKind::Demote] - report.actions.done[ActionKind::Demote],
+        translation: machine.translation().map(|taken| taken.time),
     }
 }
 

@@ -11,7 +11,8 @@ use mega_sim::Costs;
 
 use super::process::Process;
 use super::terms::Terms;
-use crate::look::{Header, Look};
+use super::translation::{Core, Translation};
+use crate::look::{Header, Look, TouchRate};
 
 /// The recording has no further look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -51,6 +52,9 @@ pub struct ReplayedMachine<L> {
     memory: MemoryObservation,
     idle_cpus: Option<f64>,
     gains: BTreeMap<ProcessId, Gain>,
+    /// How often processes touch pages, as it was measured last.
+    rates: BTreeMap<ProcessId, TouchRate>,
+    core: Option<Core>,
     /// Looks since the last observation, and the time over which Accessed bits gathered in them.
     looks_since: u32,
     interval_since: Duration,
@@ -80,6 +84,8 @@ impl<L: Iterator<Item = Look>> ReplayedMachine<L> {
             memory: MemoryObservation::default(),
             idle_cpus: None,
             gains: BTreeMap::new(),
+            rates: BTreeMap::new(),
+            core: terms.processor.map(Core::new),
             looks_since: 0,
             interval_since: Duration::ZERO,
             cpu_since: Duration::ZERO,
@@ -117,6 +123,24 @@ impl<L: Iterator<Item = Look>> ReplayedMachine<L> {
     #[must_use]
     pub fn looks(&self) -> &L {
         &self.looks
+    }
+
+    /// What translating addresses took until the latest observation, where the terms name a processor and somebody measured
+    /// touches.
+    pub(super) fn translation(&self) -> Option<Translation> {
+        self.core.as_ref()?.taken()
+    }
+
+    /// Counts what the processes touched in that time, which ends now.
+    fn translate(&mut self, time: Duration) {
+        let Some(core) = &mut self.core else {
+            return;
+        };
+        for (id, rate) in &self.rates {
+            if let Some(process) = self.processes.get(id) {
+                core.touched(rate, process.accessed(), time);
+            }
+        }
     }
 
     /// The next look, whenever it is due.
@@ -157,9 +181,13 @@ impl<L: Iterator<Item = Look>> ReplayedMachine<L> {
             if let Some(gain) = rate.gain {
                 self.gains.insert(process, gain);
             }
+            self.rates.insert(process, rate);
         }
+        let processes = &self.processes;
         self.gains
-            .retain(|process, _| self.processes.contains_key(process));
+            .retain(|process, _| processes.contains_key(process));
+        self.rates
+            .retain(|process, _| processes.contains_key(process));
         self.looks_since += 1;
         self.interval_since += seen.interval;
         self.cpu_since = look.cpu;
@@ -251,6 +279,8 @@ impl<L: Iterator<Item = Look>> Machine for ReplayedMachine<L> {
         }
         self.merged += u64::from(self.looks_since > 1);
         self.looks_since = 0;
+        let interval = std::mem::take(&mut self.interval_since);
+        self.translate(interval);
         let sum = |of: fn(&Process) -> u64| self.processes.values().map(of).sum();
         self.at_observation = AtObservation {
             at: self.latest,
@@ -263,7 +293,7 @@ impl<L: Iterator<Item = Look>> Machine for ReplayedMachine<L> {
         self.cpu += took;
         let memory = self.memory_now();
         Ok(Observation {
-            interval: std::mem::take(&mut self.interval_since),
+            interval,
             processes: self.processes.values_mut().map(Process::observe).collect(),
             memory,
             idle_cpus: self.idle_cpus,

@@ -11,7 +11,10 @@ mod course;
 mod machine;
 mod process;
 mod terms;
+mod translation;
 
 pub use course::{Course, Point, follow};
 pub use machine::{Over, ReplayedMachine};
+pub use mega_sim::translation::{PROCESSORS, Processor};
 pub use terms::Terms;
+pub use translation::Translation;

@@ -23,6 +23,17 @@ enum Changed {
     Blind,
 }
 
+/// Base pages that were accessed of those that base pages map in the recording, and what maps them under the policy.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Accessed {
+    /// Huge pages.
+    pub(super) in_huge: u64,
+    /// Base pages.
+    pub(super) in_base: u64,
+    /// Regions that have any.
+    pub(super) regions: u64,
+}
+
 /// One process of a recording, as far as it was played.
 #[derive(Clone, Debug)]
 pub(super) struct Process {
@@ -98,6 +109,23 @@ impl Process {
             next.accesses_known &= self.recorded.accesses_known;
         }
         self.recorded = next;
+    }
+
+    /// What was accessed since the last observation.
+    pub(super) fn accessed(&self) -> Accessed {
+        let mut sum = Accessed::default();
+        let regions = self.recorded.regions.iter();
+        for region in
+            regions.filter(|region| region.page_size == PageSize::Base && region.accessed > 0)
+        {
+            let pages = u64::from(region.accessed);
+            match self.changed.get(&region.region) {
+                Some(Changed::Promoted { .. }) => sum.in_huge += pages,
+                _ => sum.in_base += pages,
+            }
+            sum.regions += 1;
+        }
+        sum
     }
 
     /// What a policy sees of it. What was accessed until now counts no more afterwards.

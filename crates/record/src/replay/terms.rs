@@ -2,6 +2,7 @@
 
 use mega_core::{HUGE_PAGE_SIZE, MemoryObservation, NodeMemory};
 use mega_sim::Costs;
+use mega_sim::translation::Processor;
 
 /// On what terms a recording is replayed.
 #[derive(Clone, Copy, Debug)]
@@ -13,15 +14,18 @@ pub struct Terms {
     pub fragmentation: Option<f64>,
     /// What promoting, demoting and looking for zeros takes. What a look took is in the recording.
     pub costs: Costs,
+    /// The processor whose cores translate the program's addresses; `None` where what that takes is not asked.
+    pub processor: Option<Processor>,
 }
 
 impl Default for Terms {
-    /// The memory as it was, and the costs of [`Costs::mega_notebook`].
+    /// The memory as it was, the costs of [`Costs::mega_notebook`], and no processor.
     fn default() -> Self {
         Terms {
             memory: None,
             fragmentation: None,
             costs: Costs::mega_notebook(),
+            processor: None,
         }
     }
 }

@@ -6,12 +6,14 @@
 //! walks weigh more here than they do in programs whose touches do not depend on each other.
 
 mod calibration;
+mod expected;
 mod processor;
 mod set_associative;
 
 use mega_core::PageSize;
 
 pub use calibration::calibrate;
+pub use expected::InUse;
 pub use processor::{Cache, GiantL2, HASWELL, PROCESSORS, Processor, SKYLAKE_SP, ZEN_2};
 
 use set_associative::SetAssociative;

@@ -40,6 +40,8 @@ pub enum GiantL2 {
 pub struct Processor {
     /// Its name.
     pub name: &'static str,
+    /// Cycles in a second, by which all cycles here are told.
+    pub hertz: u64,
     /// L1 TLB for data: base, huge and giant pages. On AMD all sizes share one: then the three are alike, and
     /// `shares_l1` is set.
     pub l1: [Cache; 3],
@@ -72,6 +74,7 @@ const INTEL_WALK: [Cache; 3] = [cache(2, 2), cache(4, 4), cache(32, 4)];
 /// - Memory 85 ns, 195 cycles: an estimate; Intel's Memory Latency Checker shows 80 to 90 ns on this family.
 pub const SKYLAKE_SP: Processor = Processor {
     name: "skylake-sp",
+    hertz: 2_300_000_000,
     l1: [cache(64, 4), cache(32, 4), cache(4, 4)],
     shares_l1: false,
     l2: cache(1536, 12),
@@ -95,6 +98,7 @@ pub const SKYLAKE_SP: Processor = Processor {
 /// - Memory 75 ns, 172 cycles: an estimate for DDR3-1600.
 pub const HASWELL: Processor = Processor {
     name: "haswell",
+    hertz: 2_300_000_000,
     l1: [cache(64, 4), cache(32, 4), cache(4, 4)],
     shares_l1: false,
     l2: cache(1024, 8),
@@ -120,6 +124,7 @@ pub const HASWELL: Processor = Processor {
 /// - Memory 80 ns, 304 cycles: an estimate for DDR4-3200.
 pub const ZEN_2: Processor = Processor {
     name: "zen-2",
+    hertz: 3_800_000_000,
     l1: [cache(64, 64), cache(64, 64), cache(64, 64)],
     shares_l1: true,
     l2: cache(2040, 12),

@@ -40,6 +40,7 @@ pub(super) fn run(args: &Replay) -> Result<ExitCode, Failure> {
         recording,
         memory: args.memory,
         fragmentation: args.fragmentation,
+        processor: args.cpu.map(|processor| processor.name),
         open_loop: true,
         policies: replays,
     };
@@ -64,6 +65,7 @@ fn replay(args: &Replay, policy: Box<dyn Policy>) -> Result<(Course, Header, Usa
     let terms = Terms {
         memory: args.memory,
         fragmentation: args.fragmentation,
+        processor: args.cpu,
         ..Terms::default()
     };
     let machine = ReplayedMachine::new(&header, reader, terms);

@@ -7,63 +7,107 @@ use mega_core::bytes;
 use crate::report::{PointReport, ReplayReport};
 
 const WIDTH: f64 = 760.0;
-const HEIGHT: f64 = 560.0;
 const LEFT: f64 = 80.0;
 const PLOT_WIDTH: f64 = 650.0;
-const PLOT_HEIGHT: f64 = 180.0;
-/// Where the plots begin.
-const TOPS: [f64; 2] = [70.0, 310.0];
+const PLOT_HEIGHT: f64 = 150.0;
+/// Where the first plot begins, and how far below it the next one does.
+const FIRST_TOP: f64 = 70.0;
+const STEP: f64 = 206.0;
 const COLOURS: [&str; 6] = [
     "#1f5fa8", "#c2571a", "#2e8b57", "#8a4fa3", "#a8861f", "#c0392b",
 ];
 /// The recording itself.
 const RECORDED: &str = "#777777";
 
-/// Two plots, one below the other, and whose lines they have.
+/// What a plot shows: its title, the value of a policy at a point, that of the recording where it has one, and how values are
+/// written.
+struct Shown {
+    what: &'static str,
+    value: fn(&PointReport) -> f64,
+    recorded: Option<fn(&PointReport) -> f64>,
+    unit: fn(f64) -> String,
+    /// What the upper edge stands for; `None` for the largest value.
+    most: Option<f64>,
+}
+
+const SHOWN: [Shown; 4] = [
+    Shown {
+        what: "in huge pages",
+        value: |point| share(point.huge, point.resident),
+        recorded: Some(|point| share(point.recorded_huge, point.recorded)),
+        unit: |value| format!("{:.0} %", value * 100.0),
+        most: Some(1.0),
+    },
+    Shown {
+        what: "resident",
+        value: |point| bytes_of(point.resident),
+        recorded: Some(|point| bytes_of(point.recorded)),
+        unit: |value| bytes::format(whole(value)),
+        most: None,
+    },
+    Shown {
+        what: "free memory in huge blocks",
+        value: |point| bytes_of(point.contiguity),
+        recorded: None,
+        unit: |value| bytes::format(whole(value)),
+        most: None,
+    },
+    Shown {
+        what: "copied until then",
+        value: |point| bytes_of(point.copied),
+        recorded: None,
+        unit: |value| bytes::format(whole(value)),
+        most: None,
+    },
+];
+/// Where a processor was named, and touches had been measured.
+const TRANSLATION: Shown = Shown {
+    what: "translation until then",
+    value: |point| point.translation.unwrap_or(0.0),
+    recorded: None,
+    unit: |value| format!("{value:.3} s"),
+    most: None,
+};
+
+/// The plots, one below the other, and whose lines they have.
 pub(super) fn draw(report: &ReplayReport) -> String {
     let mut body = String::new();
-    let points = || report.policies.iter().flat_map(|policy| &policy.points);
-    let seconds = points().map(|point| point.seconds).fold(0.0, f64::max);
-    let most = points()
-        .map(|point| point.resident.max(point.recorded))
-        .max();
-    let most = bytes_of(most.unwrap_or(0));
     title(&mut body, report);
-    let coverage = Plot {
-        top: TOPS[0],
-        seconds,
-        most: 1.0,
+    let mut policies = report.policies.iter();
+    let translation = policies
+        .any(|policy| policy.translation.is_some())
+        .then_some(&TRANSLATION);
+    let mut top = FIRST_TOP;
+    for shown in SHOWN.iter().chain(translation) {
+        plot(&mut body, report, shown, top);
+        top += STEP;
+    }
+    let height = top - 4.0;
+    legend(&mut body, report, height - 18.0);
+    format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{WIDTH}\" height=\"{height}\" viewBox=\"0 0 {WIDTH} {height}\" \
+         font-family=\"system-ui, 'DejaVu Sans', Helvetica, Arial, sans-serif\" font-size=\"12\" fill=\"#222222\">\n\
+         <rect width=\"{WIDTH}\" height=\"{height}\" fill=\"#ffffff\"/>\n{body}</svg>\n"
+    )
+}
+
+fn plot(body: &mut String, report: &ReplayReport, shown: &Shown, top: f64) {
+    let points = || report.policies.iter().flat_map(|policy| &policy.points);
+    let of_recording = shown.recorded.iter();
+    let values = of_recording.chain([&shown.value]);
+    let values = values.flat_map(|value| points().map(value));
+    let plot = Plot {
+        top,
+        seconds: points().map(|point| point.seconds).fold(0.0, f64::max),
+        most: shown.most.unwrap_or(values.fold(0.0, f64::max)),
     };
-    let resident = Plot {
-        top: TOPS[1],
-        seconds,
-        most,
-    };
-    coverage.axes(&mut body, "in huge pages", &|value| {
-        format!("{:.0} %", value * 100.0)
-    });
-    resident.axes(&mut body, "resident", &|value| bytes::format(whole(value)));
-    if let Some(first) = report.policies.first() {
-        let recorded = |point: &PointReport| share(point.recorded_huge, point.recorded);
-        coverage.line(&mut body, &first.points, RECORDED, &recorded);
-        resident.line(&mut body, &first.points, RECORDED, &|point| {
-            bytes_of(point.recorded)
-        });
+    plot.axes(body, shown.what, &shown.unit);
+    if let (Some(first), Some(recorded)) = (report.policies.first(), shown.recorded) {
+        plot.line(body, &first.points, RECORDED, &recorded);
     }
     for (policy, colour) in report.policies.iter().zip(COLOURS.iter().cycle()) {
-        coverage.line(&mut body, &policy.points, colour, &|point| {
-            share(point.huge, point.resident)
-        });
-        resident.line(&mut body, &policy.points, colour, &|point| {
-            bytes_of(point.resident)
-        });
+        plot.line(body, &policy.points, colour, &shown.value);
     }
-    legend(&mut body, report);
-    format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{WIDTH}\" height=\"{HEIGHT}\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" \
-         font-family=\"system-ui, 'DejaVu Sans', Helvetica, Arial, sans-serif\" font-size=\"12\" fill=\"#222222\">\n\
-         <rect width=\"{WIDTH}\" height=\"{HEIGHT}\" fill=\"#ffffff\"/>\n{body}</svg>\n"
-    )
 }
 
 fn title(body: &mut String, report: &ReplayReport) {
@@ -141,12 +185,11 @@ impl Plot {
     }
 }
 
-fn legend(body: &mut String, report: &ReplayReport) {
+fn legend(body: &mut String, report: &ReplayReport, y: f64) {
     let names = report.policies.iter().map(|policy| policy.policy.as_str());
     let names = names.zip(COLOURS.iter().copied().cycle());
     let mut x = LEFT;
     for (name, colour) in std::iter::once(("as recorded", RECORDED)).chain(names) {
-        let y = HEIGHT - 18.0;
         let _ = writeln!(
             body,
             r#"<text x="{x}" y="{y}" fill="{colour}" font-weight="600">{name}</text>"#

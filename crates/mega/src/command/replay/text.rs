@@ -27,7 +27,7 @@ pub(super) fn in_words(report: &ReplayReport) -> String {
 }
 
 fn table(report: &ReplayReport) -> Table {
-    let mut table = Table::new(&[
+    let mut columns = vec![
         "policy",
         "huge",
         "in the end",
@@ -38,11 +38,15 @@ fn table(report: &ReplayReport) -> Table {
         "demoted",
         "failed",
         "CPU",
-    ]);
+    ];
+    if report.processor.is_some() {
+        columns.push("translation");
+    }
+    let mut table = Table::new(&columns);
     let recording = &report.recording;
     let last = report.policies.first().map(|policy| policy.last);
     let end = last.and_then(|last| share(last.recorded_huge, last.recorded));
-    table.row(vec![
+    let mut recorded = vec![
         "as recorded".to_owned(),
         percent(recording.coverage),
         percent(end),
@@ -53,9 +57,19 @@ fn table(report: &ReplayReport) -> Table {
         "-".to_owned(),
         "-".to_owned(),
         "-".to_owned(),
-    ]);
+    ];
+    if report.processor.is_some() {
+        let first = report.policies.first();
+        let taken = first.and_then(|policy| policy.translation);
+        recorded.push(time(taken.map(|taken| taken.recorded_seconds)));
+    }
+    table.row(recorded);
     for policy in &report.policies {
-        table.row(row(policy));
+        let mut row = row(policy);
+        if report.processor.is_some() {
+            row.push(time(policy.translation.map(|taken| taken.seconds)));
+        }
+        table.row(row);
     }
     table
 }
@@ -77,6 +91,25 @@ fn row(policy: &PolicyReplay) -> Vec<String> {
     ]
 }
 
+/// A time in seconds, or that it is not known.
+fn time(seconds: Option<f64>) -> String {
+    seconds.map_or("?".to_owned(), |seconds| format!("{seconds:.2} s"))
+}
+
+/// What is to be known to believe the time of translation.
+fn of_translation(report: &ReplayReport) -> Option<String> {
+    let processor = report.processor?;
+    let first = report.policies.first()?.translation;
+    Some(match first {
+        Some(taken) => format!(
+            "`translation` is the time in which a core of {processor} would have translated the addresses of {:.3} million touches, counted in {:.1} s of the program's CPU time: hits of the L2 TLB and page walks. They are taken to go to any page that it used, one waiting for the other. What huge pages mapped as it was recorded is not in it.",
+            taken.touches / 1e6,
+            taken.program_cpu_seconds
+        ),
+        None => "Nobody measured its touches when it was recorded: what translating its addresses takes is not known.".to_owned(),
+    })
+}
+
 /// What is to be known to believe the table.
 fn notes(report: &ReplayReport) -> Vec<String> {
     let recording = &report.recording;
@@ -92,6 +125,7 @@ fn notes(report: &ReplayReport) -> Vec<String> {
             percent(recording.coverage)
         ));
     }
+    notes.extend(of_translation(report));
     if recording.tracker == "mapped" {
         notes.push("Its tracker saw no accesses: policies that ask for them do little.".to_owned());
     }
