@@ -7,6 +7,7 @@
 pub mod available;
 mod columns;
 mod csv;
+pub mod damo;
 pub mod demo;
 pub mod error;
 mod file;

@@ -7,7 +7,7 @@ use std::io::{ErrorKind, Write};
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use mega_lab::{Error, demo, live, replay_error, sim, trace_info, workload};
+use mega_lab::{Error, damo, demo, live, replay_error, sim, trace_info, workload};
 
 const EXIT_CODES: &str = "\
 Exit codes: 0 done, whether goals were reached or not, 1 failed, 2 wrong usage, 3 a program, a kernel feature or \
@@ -37,6 +37,8 @@ enum Command {
     Sim(sim::Sim),
     /// Show what a recording of `mega record` has, with a heat map of addresses against time
     TraceInfo(trace_info::Args),
+    /// Turn a record of damo's into a recording, or a recording into a record that damo reads
+    Damo(damo::Args),
     /// Record programs, predict by replays what policies do with them, run them under each, and show the error
     ReplayError(replay_error::Args),
     /// Compare one memory-hungry program with base pages, with THP always and under mega
@@ -67,6 +69,7 @@ fn run(command: &Command) -> Result<ExitCode, Error> {
         Command::Lab(command) => print(&live::run(command)?),
         Command::Sim(args) => print(&sim::run(args)?),
         Command::TraceInfo(args) => print(&trace_info::run(args)?),
+        Command::Damo(args) => print(&damo::run(args)?),
         Command::ReplayError(args) => print(&replay_error::run(args)?),
         Command::Demo(args) => demo::run(args),
         Command::Workload(args) => workload::run(args),

@@ -119,3 +119,36 @@ fn json_and_picture_have_the_same() {
     assert_eq!(other.status.code(), Some(1));
     assert!(String::from_utf8_lossy(&other.stderr).contains("has no process 8"));
 }
+
+/// It goes there and back by `mega-lab damo`, and is drawn the same; a file that is neither is refused.
+#[test]
+fn a_recording_goes_to_damo_and_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = recording(folder.path());
+    let (record, back) = (
+        folder.path().join("damon.data"),
+        folder.path().join("b.rec"),
+    );
+    let damo = |from: &Path, to: &Path| {
+        let output = Command::new(env!("CARGO_BIN_EXE_mega-lab"))
+            .arg("damo")
+            .args([from, Path::new("-o"), to])
+            .output()
+            .expect("mega-lab runs");
+        (
+            output.status.code(),
+            String::from_utf8(output.stdout).unwrap(),
+        )
+    };
+    let (code, said) = damo(&file, &record);
+    assert!(code == Some(0) && said.contains("targets 7"), "{said}");
+    let (code, said) = damo(&record, &back);
+    assert!(
+        code == Some(0) && said.contains("60 looks of target 7"),
+        "{said}"
+    );
+    let text = String::from_utf8(trace_info(&back, &[]).stdout).unwrap();
+    assert!(text.contains("all of it is usable: 60 looks"), "{text}");
+    std::fs::write(&record, "neither").unwrap();
+    assert_eq!(damo(&record, &back).0, Some(1));
+}

@@ -7,11 +7,13 @@
 //! | [`look`] | what is recorded |
 //! | [`format`](mod@format) | how it lies in the file |
 //! | [`writer`], [`reader`] | writing and reading it, a look at a time |
+//! | [`damo`] | records of damo's, read and written |
 //! | [`overview`] | what a recording has, added up, and its heat maps |
 //! | [`replay`] | the replayed machine, and the course of a policy on it |
 
 #![forbid(unsafe_code)]
 
+pub mod damo;
 pub mod format;
 pub mod look;
 pub mod overview;

@@ -126,6 +126,9 @@ fn notes(report: &ReplayReport) -> Vec<String> {
         ));
     }
     notes.extend(of_translation(report));
+    if recording.tracker == "damon" {
+        notes.push("It was made of a record of damo's. DAMON does not say what is mapped, nor by which pages: all of its regions are taken to be, by base pages. Nor does it say what memory is free: without --memory nothing is, and no promotion succeeds.".to_owned());
+    }
     if recording.tracker == "mapped" {
         notes.push("Its tracker saw no accesses: policies that ask for them do little.".to_owned());
     }
