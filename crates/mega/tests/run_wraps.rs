@@ -319,7 +319,7 @@ fn the_report_has_every_field_that_is_documented() {
         serde_json::from_slice(&std::fs::read(&path).expect("a report")).expect("one JSON object");
     assert_eq!(
         keys(&report),
-        "command compaction dry_run exit_status fault free_areas groups last_error manager memory mode notes pid profiles tracker uptime_seconds version"
+        "command compaction dry_run exit_status fault free_areas groups last_error manager memory mode notes pid process_lists profiles tracker uptime_seconds version"
     );
     assert_eq!(
         (&report["exit_status"], &report["mode"]),
