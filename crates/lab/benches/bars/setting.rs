@@ -133,12 +133,13 @@ fn add_workload(command: &mut Command, arguments: &[&str], size: &str) {
         .arg(size);
 }
 
-/// Waits until nine tenths of `bytes` are in huge pages in process `pid`.
+/// Waits until all but a hundredth of `bytes` are in huge pages in process `pid`: what is left over is no more than a few regions, and
+/// the manager is done.
 pub(crate) fn wait_until_huge(pid: u32, bytes: u64) -> Result<(), Error> {
     let started = Instant::now();
     loop {
         let Resident { huge_bytes, .. } = resident::of(pid)?;
-        if huge_bytes >= bytes / 10 * 9 {
+        if huge_bytes >= bytes / 100 * 99 {
             return Ok(());
         }
         if started.elapsed() > PATIENCE {
