@@ -63,14 +63,17 @@ impl Price {
     /// works on the CPUs that it leaves.
     #[must_use]
     pub fn cpu_seconds(&self, gain: &Gain) -> f64 {
-        self.copy * gain.cpus.max(self.busy) + self.block * self.busy
+        self.for_cpus(gain.cpus)
+    }
+
+    fn for_cpus(&self, cpus: f64) -> f64 {
+        self.copy * cpus.max(self.busy) + self.block * self.busy
     }
 
     /// Whether a promotion has become more than twice as dear as it was at `before`, for a process that uses one CPU.
     #[must_use]
     pub fn is_dearer_than(&self, before: &Price) -> bool {
-        let of = |price: &Price| price.copy + price.block * price.busy;
-        of(self) > 2.0 * of(before)
+        self.for_cpus(1.0) > 2.0 * before.for_cpus(1.0)
     }
 }
 

@@ -108,6 +108,15 @@ fn guest(qemu: &Path, backend: &str) -> Command {
     command
 }
 
+/// A daemon that keeps a promise to a copy of QEMU, which nobody else runs.
+fn promised_qemu(qemu: &Path, of: &str) -> (Place, PathBuf, Daemon) {
+    let place = Place::new();
+    let copy = own_copy(&place, qemu);
+    promise(&place, &by_executable(&copy), of);
+    let daemon = Daemon::start(&place);
+    (place, copy, daemon)
+}
+
 /// QEMU with a guest that has this memory, all of it touched. Says what mega finds: `look` asks it.
 fn with_guest(name: &str, backend: &str, of: &str, look: impl FnOnce(&Place, &str)) {
     let qemu = Path::new(QEMU);
@@ -115,10 +124,7 @@ fn with_guest(name: &str, backend: &str, of: &str, look: impl FnOnce(&Place, &st
         return;
     }
     let _alone = alone();
-    let place = Place::new();
-    let copy = own_copy(&place, qemu);
-    promise(&place, &by_executable(&copy), of);
-    let daemon = Daemon::start(&place);
+    let (place, copy, daemon) = promised_qemu(qemu, of);
     let backend = format!("{backend},prealloc=on");
     let server = Server::start(&mut guest(&copy, &backend));
     live::until("the guest's memory", || {
@@ -250,10 +256,7 @@ fn a_guest_that_was_migrated_is_covered() {
         return;
     }
     let _alone = alone();
-    let place = Place::new();
-    let copy = own_copy(&place, qemu);
-    promise(&place, &by_executable(&copy), "largest");
-    let daemon = Daemon::start(&place);
+    let (place, copy, daemon) = promised_qemu(qemu, "largest");
     let file = |name: &str| place.0.path().join(name);
     let data: Vec<u8> = (1..=251).cycle().take(DATA).collect();
     std::fs::write(file("data"), &data).expect("written");

@@ -64,6 +64,15 @@ const CHURN_RISES: f32 = 0.5;
 /// The same when less was: a program is trusted more slowly than it is distrusted.
 const CHURN_FALLS: f32 = 0.25;
 
+/// What one pass over a process's regions counts.
+#[derive(Clone, Copy, Debug, Default)]
+struct Seen {
+    /// Regions that huge pages map.
+    huge: usize,
+    /// Regions that are as they were remembered.
+    kept: usize,
+}
+
 /// The policy and what it remembers.
 struct Adaptive {
     settings: Settings,
@@ -94,31 +103,35 @@ impl Adaptive {
     /// Brings what is remembered up to the observation, in one pass over the regions.
     fn update(&mut self, observation: &Observation) {
         self.pressure.update(&self.settings, observation);
-        self.paybacks.update(observation, &self.circumstances.price);
         let remembered: Vec<usize> = observation
             .processes
             .iter()
             .map(|process| self.states.of(process.process).len())
             .collect();
-        let mut kept: Vec<(ProcessId, usize)> = Vec::with_capacity(remembered.len());
+        let mut seen: Vec<(ProcessId, Seen)> = Vec::with_capacity(remembered.len());
         let counts = self.circumstances.counts;
         self.states.merge(observation, |process, region, before| {
-            if kept.last().is_none_or(|(id, _)| *id != process.process) {
-                kept.push((process.process, 0));
+            if seen.last().is_none_or(|(id, _)| *id != process.process) {
+                seen.push((process.process, Seen::default()));
             }
-            if let (Some(state), Some((_, kept))) = (before, kept.last_mut()) {
-                *kept += usize::from(state.survives_as(region));
+            if let Some((_, seen)) = seen.last_mut() {
+                seen.huge += usize::from(region.is_huge());
+                seen.kept += usize::from(before.is_some_and(|state| state.survives_as(region)));
             }
             Some(State::next(before, region, process.accesses_known, counts))
         });
-        let kept: BTreeMap<ProcessId, usize> = kept.into_iter().collect();
+        let seen: BTreeMap<ProcessId, Seen> = seen.into_iter().collect();
+        let seen = |process| seen.get(&process).copied().unwrap_or_default();
+        let price = &self.circumstances.price;
+        self.paybacks
+            .update(observation, |process| seen(process).huge, price);
         let processes = observation.processes.iter().zip(remembered);
         self.churn = processes
             .map(|(process, remembered)| {
                 let process = process.process;
-                let kept = kept.get(&process).copied().unwrap_or(0);
                 let before = self.churn_of(process);
-                (process, churn(before, share_freed(remembered, kept)))
+                let freed = share_freed(remembered, seen(process).kept);
+                (process, churn(before, freed))
             })
             .collect();
     }

@@ -89,16 +89,20 @@ impl Life {
 }
 
 impl Paybacks {
-    /// Brings it up to an observation.
-    pub(super) fn update(&mut self, observation: &Observation, price: &Price) {
+    /// Brings it up to an observation, in which so many regions of each process are `huge`.
+    pub(super) fn update(
+        &mut self,
+        observation: &Observation,
+        huge: impl Fn(ProcessId) -> usize,
+        price: &Price,
+    ) {
         let before = std::mem::take(&mut self.lives);
         let interval = observation.interval.as_secs_f64();
         self.lives = observation
             .processes
             .iter()
             .map(|process| {
-                let huge = process.regions.iter().filter(|seen| seen.is_huge());
-                let huge = huge.count();
+                let huge = huge(process.process);
                 let new = Life {
                     huge,
                     ..Life::default()
