@@ -98,13 +98,13 @@ fn inherited_faults_under_always_take_huge_pages() {
 }
 
 /// The report of a run under `--fault auto` with profiles in `state`, of a program that goes on for `seconds` once it has
-/// filled its memory.
+/// filled its memory: so much that a thread's stack, which may happen to be one whole region, is no waste beside it.
 fn report_of_a_run(state: &Path, seconds: u64) -> Value {
     let report = state.join("report");
     let option = format!("--report={}", report.display());
     let mut command = mega_run(
         &[&option, "--policy=base", "--interval=200ms", "--fault=auto"],
-        &["random", "--size=64MiB", "--until-eof"],
+        &["random", "--size=256MiB", "--until-eof"],
     );
     let (target, _) = start(command.env("MEGA_STATE_DIR", state));
     std::thread::sleep(Duration::from_secs(seconds));
@@ -113,8 +113,19 @@ fn report_of_a_run(state: &Path, seconds: u64) -> Value {
     serde_json::from_slice(&text).expect("one JSON object")
 }
 
-/// Runs a program until its profile says huge pages, which it may not do in `mode`; then what faults were to take.
-fn mode_once_learnt(mode: ThpMode) -> Value {
+/// What `mega profiles` says.
+fn profiles_in(state: &Path) -> String {
+    text(
+        &run(mega()
+            .env("MEGA_STATE_DIR", state)
+            .args(["profiles", "--json"]))
+        .stdout,
+    )
+}
+
+/// Runs a program until its profile says huge pages, which it may not do in `mode`; then what faults were to take is
+/// `expected`.
+fn takes_once_learnt(mode: ThpMode, expected: &str) {
     let state = tempfile::tempdir().expect("a folder");
     for seconds in live::UNTIL_LEARNT {
         let report = report_of_a_run(state.path(), seconds);
@@ -124,7 +135,10 @@ fn mode_once_learnt(mode: ThpMode) -> Value {
             .iter()
             .any(|one| one["next_time_huge"] != json!([]))
         {
-            return report_of_a_run(state.path(), 0)["fault"]["mode"].clone();
+            let known = profiles_in(state.path());
+            let report = report_of_a_run(state.path(), 0);
+            assert_eq!(report["fault"]["mode"], expected, "by {known}; {report}");
+            return;
         }
     }
     panic!("never learnt under {mode}");
@@ -137,7 +151,7 @@ fn a_program_that_filled_its_memory_keeps_the_kernels_huge_faults_next_time() {
         return;
     }
     for (mode, expected) in [(ThpMode::Always, "inherit"), (ThpMode::Madvise, "base")] {
-        under(name, mode, || assert_eq!(mode_once_learnt(mode), expected));
+        under(name, mode, || takes_once_learnt(mode, expected));
     }
 }
 
