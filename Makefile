@@ -63,11 +63,11 @@ test-giant: ## the giant pages' tests under KASAN and lockdep, on a kernel of th
 
 kernel: ## the kernel with transparent 1 GiB pages (kernel/linux-6.12), for the lab; prints where its image is
 	@kernel/vm/deps
-	@echo "$$(kernel/vm/trident-kernel trident-6.12)/arch/x86/boot/bzImage"
+	@echo "$$(kernel/vm/kernels/build trident-6.12)/arch/x86/boot/bzImage"
 
 kernel-deb: ## Debian packages of that kernel (CONFIG=FILE: another configuration than Debian's cloud kernel's)
 	@kernel/vm/deps
-	@kernel/vm/trident-packages $(if $(CONFIG),--config $(CONFIG))
+	@kernel/vm/kernels/packages $(if $(CONFIG),--config $(CONFIG))
 
 pictures: ## draw the pictures of mega top in docs/pictures, and the screens that its tests expect, anew
 	MEGA_BLESS=1 $(CARGO) test --locked -p mega --bin mega top::draw

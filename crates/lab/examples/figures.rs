@@ -1,4 +1,4 @@
-//! The papers' figures about fragmentation: `kernel/vm/figures` runs this in a virtual machine.
+//! The papers' figures about fragmentation: `kernel/vm/figures/paper` runs this in a virtual machine.
 
 use std::process::ExitCode;
 

@@ -1,4 +1,4 @@
-//! The figures of the Hzmem paper: `kernel/vm/hzmem-figures` runs this in virtual machines.
+//! The figures of the Hzmem paper: `kernel/vm/figures/hzmem` runs this in virtual machines.
 
 use std::process::ExitCode;
 

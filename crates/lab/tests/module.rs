@@ -1,6 +1,6 @@
 //! The `module` tracker and the compactor against the kernel module, with memory that knows its own truth.
 //!
-//! Ignored where cargo runs all tests: `kernel/vm/module-live` runs them in a guest that has loaded the module.
+//! Ignored where cargo runs all tests: `kernel/vm/suites/run module-live` runs them in a guest that has loaded the module.
 
 #![allow(
     clippy::unwrap_used,
@@ -100,7 +100,7 @@ fn blocks(observation: &PhysicalObservation) -> BTreeMap<u64, BlockObservation> 
 }
 
 #[test]
-#[ignore = "needs the kernel module: kernel/vm/module-live"]
+#[ignore = "needs the kernel module: kernel/vm/suites/run module-live"]
 fn the_tracker_sees_what_is_mapped_and_what_was_accessed() {
     let subject = Subject::new(64 * HUGE_PAGE, 4);
     let live: Arc<dyn Kernel> = Arc::new(LiveKernel);
@@ -130,7 +130,7 @@ fn the_tracker_sees_what_is_mapped_and_what_was_accessed() {
 }
 
 #[test]
-#[ignore = "needs the kernel module: kernel/vm/module-live"]
+#[ignore = "needs the kernel module: kernel/vm/suites/run module-live"]
 fn a_dry_run_clears_no_accessed_bit() {
     let subject = Subject::new(4 * HUGE_PAGE, 1);
     let dry: Arc<dyn Kernel> = Arc::new(ReadOnly(LiveKernel));
@@ -141,7 +141,7 @@ fn a_dry_run_clears_no_accessed_bit() {
 }
 
 #[test]
-#[ignore = "needs the kernel module: kernel/vm/module-live"]
+#[ignore = "needs the kernel module: kernel/vm/suites/run module-live"]
 fn selected_blocks_are_emptied_and_what_was_in_them_arrives() {
     let subject = Subject::new(128 * HUGE_PAGE, 8);
     for policy in ["mega", "trident", "ingens"] {
@@ -182,7 +182,7 @@ fn selected_blocks_are_emptied_and_what_was_in_them_arrives() {
 }
 
 #[test]
-#[ignore = "needs the kernel module: kernel/vm/module-live"]
+#[ignore = "needs the kernel module: kernel/vm/suites/run module-live"]
 fn a_dry_run_empties_nothing() {
     let subject = Subject::new(64 * HUGE_PAGE, 8);
     let mut memory = memory(ReadOnly(LiveKernel));
@@ -208,7 +208,7 @@ fn a_dry_run_empties_nothing() {
 }
 
 #[test]
-#[ignore = "needs the kernel module: kernel/vm/module-live"]
+#[ignore = "needs the kernel module: kernel/vm/suites/run module-live"]
 fn hot_blocks_are_known_as_hot_and_cold_ones_as_cold() {
     let subject = Subject::new(64 * HUGE_PAGE, 1);
     let live: Arc<dyn Kernel> = Arc::new(LiveKernel);
@@ -232,7 +232,7 @@ fn hot_blocks_are_known_as_hot_and_cold_ones_as_cold() {
 }
 
 #[test]
-#[ignore = "needs the kernel module: kernel/vm/module-live"]
+#[ignore = "needs the kernel module: kernel/vm/suites/run module-live"]
 fn the_modules_counts_are_those_of_the_page_flags() {
     let _subject = Subject::new(64 * HUGE_PAGE, 3);
     let device = Device::open(Arc::new(LiveKernel)).unwrap();

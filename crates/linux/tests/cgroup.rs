@@ -84,7 +84,7 @@ fn a_limit_and_what_it_leaves_are_seen() {
         Err(error) => return skip(name, &error.to_string()),
     };
     if version_1_has_memory() {
-        // No failure in CI: kernel/vm/stock-tests, which is part of it, runs this where version 2 has it.
+        // No failure in CI: kernel/vm/suites/stock, which is part of it, runs this where version 2 has it.
         eprintln!("SKIPPED {name}: cgroup version 1 has the memory controller here");
         return;
     }

@@ -115,7 +115,7 @@ fn pages_in_swap_are_counted_and_not_read_in_unasked() {
 }
 
 #[test]
-#[ignore = "needs mega.ko: kernel/vm/module-live runs it"]
+#[ignore = "needs mega.ko: kernel/vm/suites/run module-live runs it"]
 fn a_tracker_that_does_not_count_swap_reads_none_in_unasked() {
     let name = "a_tracker_that_does_not_count_swap_reads_none_in_unasked";
     let _zram = match Zram::add(64 << 20) {

@@ -1,6 +1,6 @@
 //! `mega hz` with both kernel modules: memory given, used, and taken back.
 //!
-//! Ignored where cargo runs all tests: `kernel/vm/hzmem-live` runs them in a guest that has loaded the modules.
+//! Ignored where cargo runs all tests: `kernel/vm/suites/run hzmem-live` runs them in a guest that has loaded the modules.
 
 #![allow(
     clippy::unwrap_used,
@@ -90,7 +90,7 @@ fn kernels_memory() -> u64 {
 }
 
 #[test]
-#[ignore = "needs the kernel modules: kernel/vm/hzmem-live"]
+#[ignore = "needs the kernel modules: kernel/vm/suites/run hzmem-live"]
 fn memory_is_given_used_and_taken_back() {
     let before = kernels_memory();
     let (grown, code) = json(&["hz", "grow", "100MiB"]);
@@ -145,7 +145,7 @@ fn memory_is_given_used_and_taken_back() {
 }
 
 #[test]
-#[ignore = "needs the kernel modules: kernel/vm/hzmem-live"]
+#[ignore = "needs the kernel modules: kernel/vm/suites/run hzmem-live"]
 fn what_is_compressed_is_shown_with_what_it_saves() {
     let (grown, code) = json(&["hz", "grow", "1MiB"]);
     assert_eq!(code, Some(0), "{grown}");
@@ -191,7 +191,7 @@ fn what_is_compressed_is_shown_with_what_it_saves() {
 }
 
 #[test]
-#[ignore = "needs the kernel modules: kernel/vm/hzmem-live"]
+#[ignore = "needs the kernel modules: kernel/vm/suites/run hzmem-live"]
 fn more_than_there_is_is_given_as_far_as_it_goes() {
     let (grown, code) = json(&["hz", "grow", "64GiB"]);
     assert_eq!(code, Some(1), "{grown}");
@@ -219,7 +219,7 @@ fn more_than_there_is_is_given_as_far_as_it_goes() {
 }
 
 #[test]
-#[ignore = "needs the kernel modules: kernel/vm/hzmem-live"]
+#[ignore = "needs the kernel modules: kernel/vm/suites/run hzmem-live"]
 fn memory_that_hzmem_does_not_have_is_not_taken_from_it() {
     let output = run(mega().args(["hz", "shrink", "0x1000"]));
     assert_eq!(output.status.code(), Some(1));

@@ -1,7 +1,7 @@
 //! Giant pages on the patched kernel: made and broken up by hand and by the policies, under programs that know their
 //! own data.
 //!
-//! Ignored where cargo runs all tests: `kernel/vm/trident-live` runs them in a guest of such a kernel with the module.
+//! Ignored where cargo runs all tests: `kernel/vm/suites/run giant-live` runs them in a guest of such a kernel with the module.
 
 // A test's helpers fail it as the test itself does: by panicking.
 #![allow(clippy::expect_used, clippy::panic)]
@@ -83,7 +83,7 @@ fn giant_regions(pid: u32, options: &[&str]) -> (u64, Value) {
 }
 
 #[test]
-#[ignore = "needs the patched kernel and the module: kernel/vm/trident-live"]
+#[ignore = "needs the patched kernel and the module: kernel/vm/suites/run giant-live"]
 fn the_doctor_finds_giant_pages() {
     let doctor = json(mega().args(["doctor", "--json"]));
     let features = doctor["features"].as_array().expect("features");
@@ -96,7 +96,7 @@ fn the_doctor_finds_giant_pages() {
 }
 
 #[test]
-#[ignore = "needs the patched kernel and the module: kernel/vm/trident-live"]
+#[ignore = "needs the patched kernel and the module: kernel/vm/suites/run giant-live"]
 fn a_span_is_promoted_seen_and_demoted_by_hand() {
     let (target, ready) = start(&mut workload(&["random", ONE_SPAN, "--until-eof"]));
     let random = area(&ready, "random");
@@ -193,7 +193,7 @@ fn promote_own(area: &Area) -> u64 {
 }
 
 #[test]
-#[ignore = "needs the patched kernel and the module: kernel/vm/trident-live"]
+#[ignore = "needs the patched kernel and the module: kernel/vm/suites/run giant-live"]
 fn spans_give_back_what_was_never_used() {
     // This program is the target: it knows best which of its memory holds what.
     let area = sparse_area();
@@ -235,7 +235,7 @@ impl Drop for Daemon {
 }
 
 #[test]
-#[ignore = "needs the patched kernel and the module: kernel/vm/trident-live"]
+#[ignore = "needs the patched kernel and the module: kernel/vm/suites/run giant-live"]
 fn adaptive_gives_back_before_it_breaks_up() {
     let area = sparse_area();
     let whole = promote_own(&area);
@@ -262,7 +262,7 @@ fn adaptive_gives_back_before_it_breaks_up() {
 }
 
 #[test]
-#[ignore = "needs the patched kernel and the module: kernel/vm/trident-live"]
+#[ignore = "needs the patched kernel and the module: kernel/vm/suites/run giant-live"]
 fn a_span_in_use_stays_giant_when_it_is_searched() {
     let (target, ready) = start(&mut workload(&["random", ONE_SPAN, "--until-eof"]));
     let random = area(&ready, "random");
@@ -281,7 +281,7 @@ fn a_span_in_use_stays_giant_when_it_is_searched() {
 }
 
 #[test]
-#[ignore = "needs the patched kernel and the module: kernel/vm/trident-live"]
+#[ignore = "needs the patched kernel and the module: kernel/vm/suites/run giant-live"]
 fn a_range_without_a_span_is_refused() {
     let (target, ready) = start(&mut workload(&["random", "--size=64MiB", "--until-eof"]));
     let random = area(&ready, "random");
@@ -335,13 +335,13 @@ fn gets_giant_pages(options: &[&str]) {
 }
 
 #[test]
-#[ignore = "needs the patched kernel and the module: kernel/vm/trident-live"]
+#[ignore = "needs the patched kernel and the module: kernel/vm/suites/run giant-live"]
 fn trident_maps_a_program_by_giant_pages() {
     gets_giant_pages(&["--policy=trident"]);
 }
 
 #[test]
-#[ignore = "needs the patched kernel and the module: kernel/vm/trident-live"]
+#[ignore = "needs the patched kernel and the module: kernel/vm/suites/run giant-live"]
 fn trident_with_giant_pages_only_leaves_the_rest_to_base_pages() {
     let options = [
         "--policy=trident-1g-only",
@@ -362,7 +362,7 @@ fn trident_with_giant_pages_only_leaves_the_rest_to_base_pages() {
 }
 
 #[test]
-#[ignore = "needs the patched kernel and the module: kernel/vm/trident-live"]
+#[ignore = "needs the patched kernel and the module: kernel/vm/suites/run giant-live"]
 fn trident_without_smart_compaction_has_chunks_emptied_one_after_the_other() {
     let sequential = || std::fs::read_to_string(SEQUENTIAL).expect(SEQUENTIAL);
     assert_eq!(sequential(), "N\n");
@@ -378,7 +378,7 @@ fn trident_without_smart_compaction_has_chunks_emptied_one_after_the_other() {
 }
 
 #[test]
-#[ignore = "needs the patched kernel and the module: kernel/vm/trident-live"]
+#[ignore = "needs the patched kernel and the module: kernel/vm/suites/run giant-live"]
 fn adaptive_maps_a_program_by_giant_pages() {
     // In a TLB of this size it does not fit by huge pages, as a larger program does not fit a larger one.
     gets_giant_pages(&["--policy=adaptive", "--set=tlb_entries=16"]);

@@ -49,7 +49,7 @@ int main(void)
 {
 	total = node_count(-1, "total");
 	if (total <= TRIES) {
-		tap_skip("a large pool", "this guest's has 512 pages at most: see --pool");
+		tap_skip("a large pool", "this guest's has 512 pages at most: see the suite hzmem-large");
 		return tap_end();
 	}
 	tap_ok(node_count(0, "sections") > 1, "there are several sections");

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * What the promotion of a span costs whose huge pages all have to be moved into another chunk, and what it takes to empty a
- * chunk that is full of huge pages: by copy, or by exchange with the host (kernel/vm/trident-pv).
+ * chunk that is full of huge pages: by copy, or by exchange with the host (kernel/vm/figures/trident-pv).
  * Usage: exchange copy|exchange ROUNDS
  *
  * Prints for each a line: promotion or emptying, and behind tabs the nanoseconds, the huge pages that were moved, those of

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Promotion by exchange with a host that carries it out (kernel/vm/trident-exchange): a span goes from one chunk into another
+ * Promotion by exchange with a host that carries it out (kernel/vm/suites/giant-exchange): a span goes from one chunk into another
  * again and again, nothing is copied, and no word of it changes; then the driver loses the device in the middle of that and finds it
  * again, and at last promotion goes on by copying. Usage: exchange_host ROUNDS CONTROL
  * CONTROL is a serial line to the host: it hears "exchanging" and "checked", and says a line after that.
@@ -140,7 +140,7 @@ int main(int arguments, char **argument)
 	char *span;
 
 	if (rounds < 1) {
-		tap_skip("exchange_host", "it wants rounds and a line to the host: kernel/vm/trident-exchange");
+		tap_skip("exchange_host", "it wants rounds and a line to the host: kernel/vm/suites/giant-exchange");
 		return tap_end();
 	}
 	open_control(argument[2]);

@@ -29,15 +29,10 @@ kernel_find() {
 		KERNEL_RELEASE=${KERNEL_IMAGE##*/vmlinuz-}
 		KERNEL_MODULES=$folder
 		;;
-	debug-6.12)
-		folder=$("$VM/debug-kernel")
+	debug-6.12 | trident-*6.12 | plain-*6.12)
+		folder=$("$VM/kernels/build" "$1")
 		KERNEL_IMAGE=$folder/arch/x86/boot/bzImage
-		KERNEL_APPEND+=" $DEBUG_APPEND"
-		;;
-	trident-*6.12 | plain-*6.12)
-		folder=$("$VM/trident-kernel" "$1")
-		KERNEL_IMAGE=$folder/arch/x86/boot/bzImage
-		[[ $1 != trident-debug-6.12 ]] || KERNEL_APPEND+=" $DEBUG_APPEND"
+		[[ $1 != *debug-6.12 ]] || KERNEL_APPEND+=" $DEBUG_APPEND"
 		;;
 	*.deb)
 		[[ -f $1 ]] || die "there is no package $1"
@@ -48,7 +43,7 @@ kernel_find() {
 		;;
 	*)
 		[[ -f $1 ]] ||
-			die "there is no kernel $1: name stock-7.3, stock-7.2, stock-6.12, stock-6.1, debug-6.12, one of kernel/vm/trident-kernel, a package or a bzImage"
+			die "there is no kernel $1: name stock-7.3, stock-7.2, stock-6.12, stock-6.1, one of kernel/vm/kernels/build, a package or a bzImage"
 		KERNEL_IMAGE=$1
 		;;
 	esac

@@ -7,7 +7,7 @@
 built_module() {
 	local headers key
 	need make gcc
-	headers=$("$VM/headers" --kernel "$1")
+	headers=$("$VM/kernels/headers" --kernel "$1")
 	# A kernel named by its file may be built again in the same folder.
 	key=$( (echo "$headers" "${@:3}"; [[ ! -f $1 ]] || sha256sum <"$1"; module_sources "$2"; gcc --version) |
 		sha256sum | cut -c 1-16)

@@ -239,7 +239,7 @@ fn command(program: &str, arguments: &[&str]) -> Result<(), Error> {
         return Ok(());
     }
     Err(Error::Missing(format!(
-        "{program} {}: {}; run this in a machine of its own, by kernel/vm/hzmem-figures",
+        "{program} {}: {}; run this in a machine of its own, by kernel/vm/figures/hzmem",
         arguments.join(" "),
         String::from_utf8_lossy(&output.stderr).trim()
     )))

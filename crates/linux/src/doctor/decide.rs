@@ -10,7 +10,7 @@ use crate::kernel::Refused;
 use crate::observe::tracker_choice::Choice;
 use crate::{Error, TrackerKind};
 
-/// The series of Linux on which hzmem's own tests were seen to pass (`kernel/vm/hzmem-tests`).
+/// The series of Linux on which hzmem's own tests were seen to pass (`kernel/vm/suites/run hzmem`).
 const HZMEM_TESTED: [&str; 2] = ["6.12", "7.3"];
 
 /// Every feature, in the order in which they matter.

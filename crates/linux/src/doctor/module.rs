@@ -9,7 +9,7 @@ use crate::module::interface::{
     FEATURE_COMPACT, FEATURE_COMPACT_COUNTS, FEATURE_KEEPS_YOUNG, Info,
 };
 
-/// The series of Linux on which the module's own tests were seen to pass (`kernel/vm/module-tests`).
+/// The series of Linux on which the module's own tests were seen to pass (`kernel/vm/suites/run module`).
 const TESTED: [&str; 3] = ["6.1", "6.12", "7.3"];
 
 /// What a kernel may lack for the module, as its features say.
