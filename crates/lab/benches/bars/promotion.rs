@@ -1,10 +1,11 @@
 //! Promotion within the lock bound and verified, against one `MADV_COLLAPSE` call over the whole range.
 
+use std::io::ErrorKind;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use mega_core::{Action, ActionKind, Machine, Outcome, ProcessId, Region, RegionRef};
+use mega_core::{Action, ActionKind, Cause, Machine, Outcome, ProcessId, Region, RegionRef};
 use mega_lab::Error;
 use mega_lab::subject::Subject;
 use mega_linux::kernel::{Advice, Kernel};
@@ -17,24 +18,20 @@ use crate::setting::{Setting, failed, median};
 /// One call moves at most 2 GiB minus one page (see `process_madvise(2)`); this leaves a whole region.
 pub(crate) const LONGEST_CALL: u64 = (2 << 30) - (2 << 20);
 
+/// Memory that one of the two promotes before it is the other's turn. What a page costs changes from moment to moment with
+/// what the hypervisor does, so they take turns in the same memory, and neighbours are compared.
+const TURN: u64 = 32 << 20;
+/// Tries for what the kernel says is in use for the moment (a page on its way to a list of the kernel's).
+const TRIES: usize = 3;
+
 pub(crate) fn measure(setting: &Setting) -> Result<Vec<Bar>, Error> {
     let host = Arc::new(Host::open(HostOptions::default()).map_err(failed)?);
     let mut ratios = Vec::new();
     for _ in 0..setting.repetitions {
-        // CPU time is for whoever reads a figure taken on a busy machine: the bar is on time that passed.
-        let start = own_cpu_time()?;
-        let one_call = on_fresh_memory(setting, |process, range| {
-            collapse(host.kernel().as_ref(), process, range)
-        })?;
-        let between = own_cpu_time()?;
-        let bounded = on_fresh_memory(setting, |process, range| promote(&host, process, range))?;
-        let end = own_cpu_time()?;
-        eprintln!(
-            "bars: one call {one_call:.1?} ({:.1?} CPU), within the lock bound {bounded:.1?} ({:.1?} CPU)",
-            between.saturating_sub(start),
-            end.saturating_sub(between)
-        );
-        ratios.push(one_call.as_secs_f64() / bounded.as_secs_f64());
+        let these = in_turns(setting, &host)?;
+        let (number, half) = (these.len(), median(&these)?);
+        eprintln!("bars: the median of {number} pairs of turns is {half:.3}");
+        ratios.extend(these);
     }
     Ok(vec![Bar {
         name: "promotion in the lock bound, of one MADV_COLLAPSE's speed",
@@ -44,17 +41,9 @@ pub(crate) fn measure(setting: &Setting) -> Result<Vec<Bar>, Error> {
     }])
 }
 
-/// CPU time of this benchmark, in whose name the kernel copies.
-fn own_cpu_time() -> Result<Duration, Error> {
-    mega_lab::mapping::cpu_time_of(std::process::id())
-        .map_err(|e| Error::io("reading our own CPU time", e))
-}
-
-/// Times `promote` over the memory of a program that has just touched all of it and idles.
-fn on_fresh_memory(
-    setting: &Setting,
-    promote: impl FnOnce(ProcessId, Range<u64>) -> Result<Duration, Error>,
-) -> Result<Duration, Error> {
+/// Promotes the memory of a program that has just touched all of it and idles, by one call a turn and by the machine.
+/// Returns the machine's speed for each pair of turns, of the call's.
+fn in_turns(setting: &Setting, host: &Arc<Host>) -> Result<Vec<f64>, Error> {
     let mut subject = Subject::start(&mut setting.workload(&["grow", "--until-eof"]))?;
     let ready = subject.ready()?;
     let area = ready
@@ -70,17 +59,47 @@ fn on_fresh_memory(
     // A hypervisor that is told of free memory takes it back within seconds; the first touch of it then costs more
     // than the copy that is timed here.
     setting.warm_up()?;
-    let range = area.start..area.start + area.bytes.min(LONGEST_CALL);
-    let elapsed = promote(process, range.clone())?;
+    let mut machine = LinuxMachine::new(Arc::clone(host), MachineOptions::default());
+    machine.set_targets(vec![process]);
+    let pairs = area.bytes / (2 * TURN);
+    let mut ratios = Vec::new();
+    for pair in 0..pairs {
+        let first = area.start + pair * 2 * TURN;
+        let (first, second) = (first..first + TURN, first + TURN..first + 2 * TURN);
+        let kernel = host.kernel().as_ref();
+        // Each is first as often as the other.
+        let (call, bounded) = if pair % 2 == 0 {
+            let call = by_call(kernel, process, &first)?;
+            (call, by_machine(&mut machine, process, &second)?)
+        } else {
+            let bounded = by_machine(&mut machine, process, &first)?;
+            (by_call(kernel, process, &second)?, bounded)
+        };
+        ratios.push(call.div_duration_f64(bounded));
+    }
+    let wanted = pairs * 2 * TURN;
     let huge = mega_lab::resident::of(ready.pid)?.huge_bytes;
-    if huge < range.end - range.start {
+    if huge < wanted {
         return Err(Error::Failed(format!(
-            "only {huge} of {} bytes were promoted",
-            range.end - range.start
+            "only {huge} of {wanted} bytes were promoted"
         )));
     }
     subject.finish()?;
-    Ok(elapsed)
+    Ok(ratios)
+}
+
+/// As [`collapse`], again where something was in use.
+fn by_call(kernel: &dyn Kernel, process: ProcessId, range: &Range<u64>) -> Result<Duration, Error> {
+    let started = Instant::now();
+    let mut result = Ok(Duration::ZERO);
+    for _ in 0..TRIES {
+        result = collapse(kernel, process, range.clone());
+        match &result {
+            Err(Error::Io { source, .. }) if source.kind() == ErrorKind::WouldBlock => {}
+            _ => break,
+        }
+    }
+    result.map(|_| started.elapsed())
 }
 
 /// One call over all of it.
@@ -106,26 +125,39 @@ pub(crate) fn collapse(
     Ok(started.elapsed())
 }
 
-/// The machine's own promotion, with its lock bound and its look afterwards.
-fn promote(host: &Arc<Host>, process: ProcessId, range: Range<u64>) -> Result<Duration, Error> {
-    let mut machine = LinuxMachine::new(Arc::clone(host), MachineOptions::default());
-    machine.set_targets(vec![process]);
-    let actions: Vec<Action> = Region::wholly_inside(range.start, range.end)
+/// The machine's own promotion, with its lock bound and its look afterwards; again where something was in use.
+fn by_machine(
+    machine: &mut LinuxMachine,
+    process: ProcessId,
+    range: &Range<u64>,
+) -> Result<Duration, Error> {
+    let mut left: Vec<Action> = Region::wholly_inside(range.start, range.end)
         .map(|region| Action {
             kind: ActionKind::Promote,
             target: RegionRef { process, region },
         })
         .collect();
     let started = Instant::now();
-    let outcomes = machine.act(&actions);
-    let elapsed = started.elapsed();
-    match outcomes
-        .iter()
-        .find(|outcome| !matches!(outcome, Outcome::Done { .. }))
-    {
-        None => Ok(elapsed),
-        Some(outcome) => Err(Error::Failed(format!(
-            "a region was not promoted: {outcome:?}"
-        ))),
+    for _ in 0..TRIES {
+        let outcomes = machine.act(&left);
+        let outcomes = left.into_iter().zip(outcomes);
+        let not_done = outcomes.filter(|(_, outcome)| !matches!(outcome, Outcome::Done { .. }));
+        let not_done: Vec<(Action, Outcome)> = not_done.collect();
+        let other = not_done
+            .iter()
+            .find(|(_, outcome)| !matches!(outcome, Outcome::Failed(Cause::Busy)));
+        if let Some((_, outcome)) = other {
+            return Err(Error::Failed(format!(
+                "a region was not promoted: {outcome:?}"
+            )));
+        }
+        left = not_done.into_iter().map(|(action, _)| action).collect();
+        if left.is_empty() {
+            return Ok(started.elapsed());
+        }
     }
+    let left = left.len();
+    Err(Error::Failed(format!(
+        "{left} regions were in use at each of {TRIES} tries"
+    )))
 }
