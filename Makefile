@@ -103,7 +103,7 @@ test-packages: deb ## install, use, upgrade, crash and purge the packages in gue
 	kernel/vm/deps
 	packaging/test/run target/deb
 
-test-dkms: deb ## have DKMS build the kernel modules' packages for Debian 12's kernels, 13's and its backports', boot, use and remove them (as root)
+test-dkms: deb ## have DKMS build the kernel modules' packages for Debian 12's kernels, 13's and its backports', boot, use, upgrade and remove them, and enrol their key for Secure Boot (as root)
 	kernel/vm/deps
 	packaging/test/run --dkms target/deb
 

@@ -73,6 +73,28 @@ fn a_dry_run_calls_nothing_missing_that_it_did_not_try() {
     }
 }
 
+#[test]
+fn secure_boot_is_named_where_a_module_is_not_loaded() {
+    let told = |variable: &str| -> Vec<bool> {
+        let efivars = "/sys/firmware/efi/efivars";
+        let file = format!("{efivars}/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c");
+        let kernel: Arc<dyn Kernel> = Arc::new(FakeKernel::with_files(&[(&*file, variable)]));
+        let examination = doctor::examine(&kernel);
+        ["kernel module (mega.ko)", "hzmem"]
+            .map(|name| {
+                let is_it = |feature: &&Feature| feature.name == name;
+                let feature = examination.features.iter().find(is_it).unwrap();
+                let named = feature.seen.contains("Secure Boot is on");
+                assert_eq!(feature.remedy.contains("mokutil --import"), named);
+                named
+            })
+            .to_vec()
+    };
+    assert_eq!(told("\u{6}\0\0\0\u{1}"), [true, true]);
+    assert_eq!(told("\u{6}\0\0\0\0"), [false, false]);
+    assert_eq!(told(""), [false, false]);
+}
+
 /// What the doctor says of the kernel module.
 fn module_feature(module: Option<FakeModule>) -> Feature {
     let kernel = FakeKernel::new();

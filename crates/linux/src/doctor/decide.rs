@@ -2,6 +2,7 @@
 
 use std::io;
 
+use super::module::SECURE_BOOT;
 use super::probe::{CAP_SYS_NICE, CAP_SYS_PTRACE, Capability, Probes};
 use super::tested::untested;
 use super::{Feature, State, TrackerChoice};
@@ -437,6 +438,10 @@ fn hzmem(probes: &Probes) -> Feature {
         ),
         Err(error) => (State::Missing, error.to_string()),
     };
+    let refused = probes.hzmem.is_err() && probes.secure_boot;
+    if refused {
+        seen.push_str(SECURE_BOOT);
+    }
     if let Some(untested) = untested(&probes.release, &HZMEM_TESTED) {
         seen.push_str("; ");
         seen.push_str(&untested);
@@ -447,7 +452,11 @@ fn hzmem(probes: &Probes) -> Feature {
         seen,
         needed_for: "`mega hz`: huge pages that are compressed when they are cold",
         cost_if_missing: "nothing, for programs that mega manages",
-        remedy: "install the package hzmem-dkms, or build the module and load it: `make -C kernel/hzmem`, `modprobe lz4_compress`, `insmod kernel/hzmem/hzmem.ko`",
+        remedy: if refused {
+            "install the package hzmem-dkms, and have the firmware enrol the key that DKMS signs it with: `mokutil --import /var/lib/dkms/mok.pub`, reboot, choose Enroll MOK"
+        } else {
+            "install the package hzmem-dkms, or build the module and load it: `make -C kernel/hzmem`, `modprobe lz4_compress`, `insmod kernel/hzmem/hzmem.ko`"
+        },
         required: false,
     }
 }

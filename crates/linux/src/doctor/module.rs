@@ -28,11 +28,18 @@ const MAY_LACK: [(u64, &str); 3] = [
     ),
 ];
 
+/// Why a module that is installed may not be loaded.
+pub(super) const SECURE_BOOT: &str = "; Secure Boot is on: the kernel loads no module that is signed by a key which it does not know";
+
 pub(super) fn feature(probes: &Probes) -> Feature {
     let (state, mut seen) = match &probes.module {
         Ok(info) => (State::Available, of_loaded(info)),
         Err(error) => (State::Missing, what_is_missing(error)),
     };
+    let refused = probes.module.is_err() && probes.secure_boot;
+    if refused {
+        seen.push_str(SECURE_BOOT);
+    }
     if let Some(untested) = untested(&probes.release, &TESTED) {
         seen.push_str("; ");
         seen.push_str(&untested);
@@ -46,6 +53,9 @@ pub(super) fn feature(probes: &Probes) -> Feature {
         remedy: match probes.module {
             Err(Error::OtherModule { .. }) => {
                 "build the module that belongs to this program (`make -C kernel/module`), unload the other (`rmmod mega`) and load it (`insmod kernel/module/mega.ko`)"
+            }
+            _ if refused => {
+                "install the package mega-dkms, and have the firmware enrol the key that DKMS signs it with: `mokutil --import /var/lib/dkms/mok.pub`, reboot, choose Enroll MOK"
             }
             _ => {
                 "install the package mega-dkms, or build the module and load it: `make -C kernel/module`, `insmod kernel/module/mega.ko`"

@@ -56,6 +56,8 @@ pub(super) struct Probes {
     pub(super) hzmem: Result<u64, Error>,
     /// What mega.ko says of itself; an error where it is not loaded, or cannot be asked.
     pub(super) module: Result<Info, Error>,
+    /// Whether Secure Boot is on: then the kernel loads no module that is signed by a key it does not know.
+    pub(super) secure_boot: bool,
     /// Whether the processor counts what misses the TLB.
     pub(super) tlb_miss_counter: io::Result<()>,
     /// Whether giant pages can be made.
@@ -93,10 +95,21 @@ pub(super) fn look(boundary: &Arc<dyn Kernel>) -> Probes {
             }),
         defrag_mode: line(kernel, "/proc/sys/vm/defrag_mode").and_then(|text| text.parse().ok()),
         hzmem: hzmem::read_ranges(kernel).map(|ranges| ranges.iter().map(|range| range.size).sum()),
+        secure_boot: secure_boot(kernel),
         tlb_miss_counter: kernel.try_tlb_miss_counter(),
         module: Device::open(Arc::clone(boundary)).map(|device| *device.info()),
         giant_pages: GiantPages::open(Arc::clone(boundary)).map(drop),
     }
+}
+
+/// The firmware's variable `SecureBoot`, in the name space of UEFI's own variables: four bytes of attributes, then the value.
+const SECURE_BOOT: &str =
+    "/sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c";
+
+fn secure_boot(kernel: &dyn Kernel) -> bool {
+    kernel
+        .read(Path::new(SECURE_BOOT))
+        .is_ok_and(|variable| variable.get(4) == Some(&1))
 }
 
 fn line(kernel: &dyn Kernel, path: &str) -> Option<String> {
