@@ -12,7 +12,7 @@ use crate::observe::tracker_choice::Choice;
 use crate::{Error, TrackerKind};
 
 /// The series of Linux on which hzmem's own tests were seen to pass (`kernel/vm/suites/run hzmem`).
-const HZMEM_TESTED: [&str; 2] = ["6.12", "7.3"];
+const HZMEM_TESTED: [&str; 3] = ["6.12", "7.2", "7.3"];
 
 /// Every feature, in the order in which they matter.
 pub(super) fn features(probes: &Probes, choice: &Choice) -> Vec<Feature> {

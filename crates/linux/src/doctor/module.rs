@@ -10,7 +10,7 @@ use crate::module::interface::{
 };
 
 /// The series of Linux on which the module's own tests were seen to pass (`kernel/vm/suites/run module`).
-const TESTED: [&str; 3] = ["6.1", "6.12", "7.3"];
+const TESTED: [&str; 4] = ["6.1", "6.12", "7.2", "7.3"];
 
 /// What a kernel may lack for the module, as its features say.
 const MAY_LACK: [(u64, &str); 3] = [
@@ -82,7 +82,12 @@ mod tests {
 
     #[test]
     fn only_series_that_were_seen_to_pass_are_tested() {
-        for release in ["6.1.0-56-cloud-amd64", "6.12.5", "7.3.4+deb13-cloud-amd64"] {
+        for release in [
+            "6.1.0-56-cloud-amd64",
+            "6.12.5",
+            "7.2.12+deb13-cloud-amd64",
+            "7.3.4+deb13-cloud-amd64",
+        ] {
             assert_eq!(untested(release, &TESTED), None, "{release}");
         }
     }
