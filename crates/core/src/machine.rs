@@ -41,6 +41,11 @@ pub trait Machine {
         None
     }
 
+    /// For how long a process has lived, as far as the machine knows; zero where it does not, which takes it for a young one.
+    fn age(&self, _process: ProcessId) -> Duration {
+        Duration::ZERO
+    }
+
     /// CPU seconds that the promotion of a region into a block that is backed takes here, as somebody measured it once; `None`
     /// where nobody has.
     fn promotion_seconds(&self) -> Option<f64>;

@@ -24,11 +24,11 @@ use crate::observe::memory;
 use crate::observe::nodes::ProcessorNodes;
 use crate::observe::tracker::{FolioSizes, folios};
 use crate::observe::zero_filled::ZeroCounter;
-use crate::process::Chosen;
 use crate::process::eligible;
 use crate::process::not_eligible::NotEligible;
 use crate::process::sharing::{Share, SharedRange};
 use crate::process::statm;
+use crate::process::{self, Chosen};
 use crate::target::{Held, Target};
 use crate::touches::{self, Effort};
 use crate::{Error, Host};
@@ -510,6 +510,10 @@ impl Machine for LinuxMachine {
         let effort = Effort::of_a_manager(process.start_time);
         let touches = self.measure_touches(process, effort).ok()?;
         Some(Gain::from(&predict(&touches, self.calibration()?)))
+    }
+
+    fn age(&self, process: ProcessId) -> Duration {
+        process::age(self.host.kernel().as_ref(), process)
     }
 
     fn promotion_seconds(&self) -> Option<f64> {

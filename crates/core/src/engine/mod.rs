@@ -259,7 +259,7 @@ impl Engine {
         {
             let gain = machine.gain(process);
             self.prices.set_block(machine.block_seconds());
-            self.policy.learn_gain(process, gain);
+            self.policy.learn_gain(process, gain, machine.age(process));
             self.gains.record(process, gain, machine.now());
             course.is_cut_short = true;
         }

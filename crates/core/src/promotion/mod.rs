@@ -23,6 +23,8 @@ pub use info::{MachineSetting, PolicyInfo};
 pub use promise::with_promise;
 pub use registry::{DEFAULT_POLICY, build, registry};
 
+use std::time::Duration;
+
 use crate::action::{Action, Outcome};
 use crate::failures::FailureMemory;
 use crate::gain::{Circumstances, Gain};
@@ -78,8 +80,8 @@ pub trait Policy: Send {
         Vec::new()
     }
 
-    /// What such a process would gain; `None` where it could not be measured.
-    fn learn_gain(&mut self, _process: ProcessId, _gain: Option<Gain>) {}
+    /// What such a process would gain; `None` where it could not be measured. It has lived for `age` at least.
+    fn learn_gain(&mut self, _process: ProcessId, _gain: Option<Gain>, _age: Duration) {}
 
     /// Intervals of constant input after which its decisions no longer change (MEGA averages over N).
     fn settling_intervals(&self) -> usize {

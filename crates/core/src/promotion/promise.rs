@@ -5,6 +5,7 @@
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use crate::action::{Action, ActionKind, Outcome};
 use crate::failures::FailureMemory;
@@ -200,8 +201,8 @@ impl Policy for Promise {
         self.policy.unmeasured()
     }
 
-    fn learn_gain(&mut self, process: ProcessId, gain: Option<Gain>) {
-        self.policy.learn_gain(process, gain);
+    fn learn_gain(&mut self, process: ProcessId, gain: Option<Gain>, age: Duration) {
+        self.policy.learn_gain(process, gain, age);
     }
 
     fn settling_intervals(&self) -> usize {

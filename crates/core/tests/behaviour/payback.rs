@@ -93,6 +93,18 @@ fn the_horizon_bounds_what_is_waited_for() {
     );
 }
 
+#[test]
+fn a_program_that_was_there_before_mega_is_as_old_as_it_is() {
+    // 0.6 ms for each of 200 regions, at 4 ms a second, take 30 s to be paid back.
+    let within_20_s = |age: u64| {
+        let mut machine = machine(Some(certain(4e-3, 1.0)));
+        machine.age = Duration::from_secs(age);
+        first_promotion(&mut machine, &[], 20)
+    };
+    assert_eq!(within_20_s(0), None);
+    assert!(within_20_s(3600).unwrap() < 5.0);
+}
+
 /// Takes steps for so many seconds.
 fn go_on(engine: &mut Engine, machine: &mut TinyMachine, seconds: u64) {
     let end = machine.clock + Duration::from_secs(seconds);

@@ -98,6 +98,8 @@ pub(crate) struct TinyMachine {
     pub(crate) shared: BTreeSet<ProcessId>,
     /// What each process would gain from huge pages, where that can be measured.
     pub(crate) gains: Option<BTreeMap<u32, Option<Gain>>>,
+    /// For how long each process is known to have lived.
+    pub(crate) age: Duration,
     /// How often that was measured.
     pub(crate) measured: usize,
     pub(crate) idle_cpus: Option<f64>,
@@ -141,6 +143,7 @@ impl TinyMachine {
             cgroup: None,
             shared: BTreeSet::new(),
             gains: None,
+            age: Duration::ZERO,
             measured: 0,
             idle_cpus: None,
             dry_run: false,
@@ -405,6 +408,10 @@ impl Machine for TinyMachine {
         self.measured += 1;
         self.clock += Duration::from_millis(300);
         self.gains.as_ref()?.get(&process.pid).copied().flatten()
+    }
+
+    fn age(&self, _process: ProcessId) -> Duration {
+        self.age
     }
 
     fn promotion_seconds(&self) -> Option<f64> {

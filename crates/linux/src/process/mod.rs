@@ -16,6 +16,7 @@ pub mod table;
 mod tasks;
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use mega_core::ProcessId;
 
@@ -28,6 +29,7 @@ pub use facts::{Facts, facts};
 pub use pod::Pod;
 pub use stat::{Stat, stat};
 pub use table::Table;
+use tasks::TICK;
 
 /// `/proc/PID/NAME`.
 pub(crate) fn path(pid: u32, name: &str) -> PathBuf {
@@ -60,6 +62,12 @@ pub fn identify(kernel: &dyn Kernel, pid: u32) -> Result<ProcessId, Error> {
 pub fn stat_of(kernel: &dyn Kernel, process: ProcessId) -> Option<Stat> {
     let stat = stat(kernel, process.pid).ok();
     stat.filter(|stat| stat.process() == process)
+}
+
+/// For how long a process has lived. What the machine was suspended is missing: it only looks younger.
+pub(crate) fn age(kernel: &dyn Kernel, process: ProcessId) -> Duration {
+    let started = Duration::from_nanos(process.start_time.saturating_mul(TICK));
+    kernel.now().saturating_sub(started)
 }
 
 /// The name of its command; empty where it has ended.

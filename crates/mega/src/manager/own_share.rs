@@ -79,6 +79,10 @@ impl Machine for OwnShare {
         self.inner.gain(process)
     }
 
+    fn age(&self, process: ProcessId) -> Duration {
+        self.inner.age(process)
+    }
+
     fn promotion_seconds(&self) -> Option<f64> {
         self.inner.promotion_seconds()
     }

@@ -42,6 +42,7 @@ mod state;
 mod supply;
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use crate::action::{Action, ActionKind, Outcome};
 use crate::failures::FailureMemory;
@@ -248,8 +249,8 @@ impl Policy for Adaptive {
         self.paybacks.unmeasured().to_vec()
     }
 
-    fn learn_gain(&mut self, process: ProcessId, gain: Option<Gain>) {
-        self.paybacks.learn(process, gain);
+    fn learn_gain(&mut self, process: ProcessId, gain: Option<Gain>, age: Duration) {
+        self.paybacks.learn(process, gain, age);
     }
 
     fn demotes_to_give_back(&self) -> bool {

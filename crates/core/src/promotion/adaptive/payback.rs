@@ -10,6 +10,7 @@
 //! Where nobody can measure what a process would gain, none of that is asked.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use crate::gain::{Circumstances, Gain, Price};
 use crate::observation::Observation;
@@ -37,7 +38,7 @@ pub(super) struct Paybacks {
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Life {
-    /// Seconds since it was first observed.
+    /// Seconds since it started, as far as that is known; since it was first observed where it is not.
     lived: f64,
     /// Regions mapped by huge pages at the last observation.
     huge: usize,
@@ -162,8 +163,9 @@ impl Paybacks {
         &self.unmeasured
     }
 
-    pub(super) fn learn(&mut self, process: ProcessId, gain: Option<Gain>) {
+    pub(super) fn learn(&mut self, process: ProcessId, gain: Option<Gain>, age: Duration) {
         if let Some(life) = self.lives.get_mut(&process) {
+            life.lived = life.lived.max(age.as_secs_f64());
             // A process that lives for a moment only is not measured again at once.
             let at = life.lived.max(1.0);
             life.measured = Some(Measured {
