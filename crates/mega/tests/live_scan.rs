@@ -272,22 +272,21 @@ fn memory_in_folios_between_base_and_huge_pages_is_told_from_base_pages() {
     let own = std::process::id().to_string();
     let look = || {
         let start = region_in_small_folios();
+        let words = live::run(mega().args(["scan", &own, "--dry-run"])).stdout;
         let scan = json(mega().args(["scan", &own, "--dry-run", "--json"]));
         let regions = scan["regions"].as_array().expect("regions");
         let region = regions
             .iter()
             .find(|region| number(region, "start") == start);
-        region.expect("the region").clone()
+        (live::text(&words), region.expect("the region").clone())
     };
-    // khugepaged comes by every ten seconds, and may have made it huge.
+    // khugepaged comes by every ten seconds, and may have made it huge. What is not at the end was not before.
     let found = (0..3)
         .map(|_| look())
-        .find(|seen| seen["page_size"] == PAGE);
-    let found = found.expect("a region that khugepaged left alone");
+        .find(|(_, seen)| seen["page_size"] == PAGE);
+    let (words, found) = found.expect("a region that khugepaged left alone");
     assert_eq!(number(&found, "mapped"), HUGE_PAGE);
     let wanted = json!([{"size": 16 * PAGE, "mapped": 31 * 16 * PAGE}]);
     assert_eq!(found["folios"], wanted);
-    let words = live::run(mega().args(["scan", &own, "--dry-run"]));
-    let words = live::text(&words.stdout);
     assert!(words.contains("in larger folios"), "{words}");
 }
