@@ -113,16 +113,6 @@ fn report_of_a_run(state: &Path, seconds: u64) -> Value {
     serde_json::from_slice(&text).expect("one JSON object")
 }
 
-/// What `mega profiles` says.
-fn profiles_in(state: &Path) -> String {
-    text(
-        &run(mega()
-            .env("MEGA_STATE_DIR", state)
-            .args(["profiles", "--json"]))
-        .stdout,
-    )
-}
-
 /// Runs a program until its profile says huge pages, which it may not do in `mode`; then what faults were to take is
 /// `expected`.
 fn takes_once_learnt(mode: ThpMode, expected: &str) {
@@ -135,7 +125,11 @@ fn takes_once_learnt(mode: ThpMode, expected: &str) {
             .iter()
             .any(|one| one["next_time_huge"] != json!([]))
         {
-            let known = profiles_in(state.path());
+            let known = live::json(
+                mega()
+                    .env("MEGA_STATE_DIR", state.path())
+                    .args(["profiles", "--json"]),
+            );
             let report = report_of_a_run(state.path(), 0);
             assert_eq!(report["fault"]["mode"], expected, "by {known}; {report}");
             return;

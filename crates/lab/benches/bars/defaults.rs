@@ -13,9 +13,11 @@ use mega_linux::run_dir::RunDir;
 use mega_linux::settings::thp_mode::{self, Guard, ThpMode};
 
 use crate::bar::{Bar, Wanted};
-use crate::promotion::{LONGEST_CALL, collapse};
+use crate::promotion::collapse;
 use crate::setting::{Setting, failed, median};
 
+/// One call moves at most 2 GiB minus one page (see `process_madvise(2)`); this leaves a whole region.
+const LONGEST_CALL: u64 = (2 << 30) - (2 << 20);
 /// Between two looks at how much is huge: each takes the program's mmap lock for a walk.
 const LOOK: Duration = Duration::from_millis(200);
 /// How long a manager has to find out that a program gains nothing.

@@ -1,4 +1,4 @@
-//! Promotion within the lock bound and verified, against one `MADV_COLLAPSE` call over the whole range.
+//! Promotion within the lock bound and verified, against one `MADV_COLLAPSE` call over the same amount of memory.
 
 use std::io::ErrorKind;
 use std::ops::Range;
@@ -15,9 +15,6 @@ use mega_linux::{Host, HostOptions, LinuxMachine, MachineOptions};
 use crate::bar::{Bar, Wanted};
 use crate::setting::{Setting, failed, median};
 
-/// One call moves at most 2 GiB minus one page (see `process_madvise(2)`); this leaves a whole region.
-pub(crate) const LONGEST_CALL: u64 = (2 << 30) - (2 << 20);
-
 /// Memory that one of the two promotes before it is the other's turn. What a page costs changes from moment to moment with
 /// what the hypervisor does, so they take turns in the same memory, and neighbours are compared.
 const TURN: u64 = 32 << 20;
@@ -29,8 +26,11 @@ pub(crate) fn measure(setting: &Setting) -> Result<Vec<Bar>, Error> {
     let mut ratios = Vec::new();
     for _ in 0..setting.repetitions {
         let these = in_turns(setting, &host)?;
-        let (number, half) = (these.len(), median(&these)?);
-        eprintln!("bars: the median of {number} pairs of turns is {half:.3}");
+        eprintln!(
+            "bars: the median of {} pairs of turns is {:.3}",
+            these.len(),
+            median(&these)?
+        );
         ratios.extend(these);
     }
     Ok(vec![Bar {
@@ -91,15 +91,13 @@ fn in_turns(setting: &Setting, host: &Arc<Host>) -> Result<Vec<f64>, Error> {
 /// As [`collapse`], again where something was in use.
 fn by_call(kernel: &dyn Kernel, process: ProcessId, range: &Range<u64>) -> Result<Duration, Error> {
     let started = Instant::now();
-    let mut result = Ok(Duration::ZERO);
-    for _ in 0..TRIES {
-        result = collapse(kernel, process, range.clone());
-        match &result {
+    for _ in 1..TRIES {
+        match collapse(kernel, process, range.clone()) {
             Err(Error::Io { source, .. }) if source.kind() == ErrorKind::WouldBlock => {}
-            _ => break,
+            result => return result.map(|_| started.elapsed()),
         }
     }
-    result.map(|_| started.elapsed())
+    collapse(kernel, process, range.clone()).map(|_| started.elapsed())
 }
 
 /// One call over all of it.
