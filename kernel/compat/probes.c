@@ -237,3 +237,15 @@ void probe(struct dentry *dentry, struct inode *inode)
 	d_make_persistent(dentry, inode);
 }
 #endif
+
+/*
+ * A module says where alloc_contig_range() moves what is in its way
+ * (kernel/linux-6.12; what declares this exports it).
+ */
+#ifdef ASK_CONTIG_TO
+int probe(unsigned long start, unsigned long end, struct contig_migration *to);
+int probe(unsigned long start, unsigned long end, struct contig_migration *to)
+{
+	return alloc_contig_range_to(start, end, MIGRATE_MOVABLE, GFP_KERNEL, to);
+}
+#endif

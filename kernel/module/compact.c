@@ -18,6 +18,7 @@
 #include <linux/sched/signal.h>
 #include "compact_counts.h"
 #include "compat/compat.h"
+#include "destinations.h"
 #include "drain.h"
 #include "frames.h"
 #include "hotplug.h"
@@ -187,15 +188,16 @@ static void free_range(unsigned long frame, unsigned int order)
 	}
 }
 
-static enum mega_stop empty_range(struct mega_compact *request)
+static enum mega_stop empty_range(struct mega_compact *request,
+				  const struct mega_destinations *to)
 {
 	struct compact_counts counts = { 0 };
 	unsigned long frame = request->frame;
 
 	mega_counts_begin(&counts);
-	request->error = mega_alloc_contig_range(frame,
-						 frame + (1UL << request->order),
-						 COMPACT_GFP);
+	request->error = mega_alloc_contig_range_to(to, frame,
+						    frame + (1UL << request->order),
+						    COMPACT_GFP);
 	mega_counts_end();
 	request->attempts++;
 	request->scanned += counts.scanned;
@@ -208,7 +210,8 @@ static enum mega_stop empty_range(struct mega_compact *request)
 	return stop_of(request->error);
 }
 
-static int try_online(struct mega_compact *request)
+static int try_online(struct mega_compact *request,
+		      const struct mega_destinations *to)
 {
 	struct range_view view;
 
@@ -227,26 +230,28 @@ static int try_online(struct mega_compact *request)
 	request->stop = obstacle(request, &view, &request->blocker);
 	if (request->stop == MEGA_STOP_WOULD &&
 	    !(request->flags & MEGA_COMPACT_DRY_RUN))
-		request->stop = empty_range(request);
+		request->stop = empty_range(request, to);
 	return 0;
 }
 
 /* Looks, and acts if nothing is in the way. -errno: it is no such range. */
-static int try_once(struct mega_compact *request)
+static int try_once(struct mega_compact *request,
+		    const struct mega_destinations *to)
 {
 	int ticket = mega_hotplug_enter();
-	int error = try_online(request);
+	int error = try_online(request, to);
 
 	mega_hotplug_leave(ticket);
 	return error;
 }
 
-static int compact_locked(struct mega_compact *request)
+static int compact_locked(struct mega_compact *request,
+			  const struct mega_destinations *to)
 {
 	unsigned int looks;
 
 	for (looks = 0; looks < MAX_ATTEMPTS; looks++) {
-		int error = try_once(request);
+		int error = try_once(request, to);
 
 		if (error)
 			return error;
@@ -265,13 +270,14 @@ static int compact_locked(struct mega_compact *request)
  * Not under hotplug's protection either: hooking takes locks that who takes memory
  * offline holds while it waits for us to leave.
  */
-static int compact_counted(struct mega_compact *request)
+static int compact_counted(struct mega_compact *request,
+			   const struct mega_destinations *to)
 {
 	int error = mega_counts_hold();
 
 	if (error)
 		return error;
-	error = compact_locked(request);
+	error = compact_locked(request, to);
 	mega_counts_release();
 	return error;
 }
@@ -285,14 +291,15 @@ static int check(const void *argument)
 {
 	const struct mega_compact *request = argument;
 
-	if (request->reserved ||
-	    request->flags & ~(MEGA_COMPACT_DRY_RUN | MEGA_COMPACT_MOVE_HUGE))
+	if (request->flags & ~(MEGA_COMPACT_DRY_RUN | MEGA_COMPACT_MOVE_HUGE))
 		return -EINVAL;
 	if (request->order < MEGA_MIN_ORDER || request->order > MEGA_MAX_ORDER)
 		return -EINVAL;
 	if (!IS_ALIGNED(request->frame, 1ULL << request->order) ||
 	    request->frame > PHYS_PFN(U64_MAX) - (1ULL << request->order))
 		return -EINVAL;
+	if (request->avoid && !mega_avoid_available())
+		return -EOPNOTSUPP;
 	return mega_compact_available() ? 0 : -EOPNOTSUPP;
 }
 
@@ -309,21 +316,36 @@ static void clear_results(struct mega_compact *request)
 	request->error = 0;
 }
 
-static int run(void *argument)
+static int run_alone(struct mega_compact *request,
+		     const struct mega_destinations *to)
 {
-	struct mega_compact *request = argument;
 	u64 begin;
 	int error;
 
-	clear_results(request);
 	if (mutex_lock_killable(&compact_lock))
 		return -EINTR;
 	begin = ktime_get_ns();
 	error = request->flags & MEGA_COMPACT_DRY_RUN ?
-			compact_locked(request) : compact_counted(request);
+			compact_locked(request, to) :
+			compact_counted(request, to);
 	request->nanoseconds = ktime_get_ns() - begin;
 	mutex_unlock(&compact_lock);
 	trace_mega_compact(request, error);
+	return error;
+}
+
+static int run(void *argument)
+{
+	struct mega_compact *request = argument;
+	struct mega_destinations to;
+	int error;
+
+	clear_results(request);
+	error = mega_destinations_read(&to, request->avoid, request->order);
+	if (error)
+		return error;
+	error = run_alone(request, &to);
+	mega_destinations_free(&to);
 	return error;
 }
 

@@ -5,6 +5,7 @@
 #include <linux/pgtable.h>
 #include <linux/string.h>
 #include "compact_counts.h"
+#include "destinations.h"
 #include "exchange.h"
 #include "mega.h"
 
@@ -16,6 +17,8 @@ static u64 features(void)
 		features |= MEGA_FEATURE_COMPACT;
 	if (mega_compact_available() && mega_counts_available())
 		features |= MEGA_FEATURE_COMPACT_COUNTS;
+	if (mega_compact_available() && mega_avoid_available())
+		features |= MEGA_FEATURE_AVOID;
 	if (IS_ENABLED(CONFIG_PAGE_IDLE_FLAG))
 		features |= MEGA_FEATURE_KEEPS_YOUNG;
 	if (mega_giant_available())

@@ -84,6 +84,12 @@
  */
 #define MEGA_FEATURE_COLLAPSE 0x400ULL
 
+/*
+ * COMPACT knows mega_compact.avoid (a kernel of kernel/linux-6.12). Without this bit
+ * it fails with EOPNOTSUPP where that is not 0.
+ */
+#define MEGA_FEATURE_AVOID 0x800ULL
+
 struct mega_info {
 	__u32 size;
 	__u32 version;		/* out: MEGA_INTERFACE_VERSION */
@@ -274,6 +280,22 @@ struct mega_scan_blocks {
  */
 #define MEGA_COMPACT_MOVE_HUGE 0x2U
 
+/* Largest mega_avoid.count. */
+#define MEGA_MAX_AVOID 65536
+
+/*
+ * Ranges that the caller will empty next, each of 1 << mega_compact.order frames:
+ * what is moved goes into none of them, to be moved once more. Where all room is there
+ * the call stops with MEGA_STOP_NO_MEMORY, and also where so much of what is free lies
+ * there that no other room was found among 32 MiB. Pages of hugetlb, which
+ * MEGA_COMPACT_MOVE_HUGE moves, go to wherever their pool has room, and what is in the
+ * same range with them.
+ */
+struct mega_avoid {
+	__u64 count;		/* 1 to MEGA_MAX_AVOID */
+	__u64 frames[];		/* their first frames, ascending, each once */
+};
+
 enum mega_stop {
 	MEGA_STOP_DONE = 0,		/* every frame was free at the end */
 	MEGA_STOP_ALREADY_FREE = 1,	/* every frame was free before */
@@ -307,7 +329,8 @@ enum mega_stop {
  *
  * A valid call succeeds whatever stop is. Errors, beside the general ones: ENXIO
  * the range is not all online memory of one zone; EBUSY memory is being taken
- * offline; EINTR a fatal signal came while waiting for another call.
+ * offline; EINTR a fatal signal came while waiting for another call; EFAULT or EINVAL
+ * mega_avoid cannot be read or says what it must not; ENOMEM there is no memory for it.
  */
 struct mega_compact {
 	__u32 size;
@@ -328,7 +351,9 @@ struct mega_compact {
 	__u64 nanoseconds;	/* out: time taken, without waiting for others */
 	__u32 attempts;		/* out: calls of alloc_contig_range() */
 	__s32 error;		/* out: what the last returned, 0 or -errno */
-	__u64 reserved;
+	__u64 avoid;		/* where a struct mega_avoid is, or 0: see
+				 * MEGA_FEATURE_AVOID
+				 */
 };
 
 /* ---- PROMOTE ----------------------------------------------------------- */

@@ -68,6 +68,96 @@ static void dry_run(void)
 	sparse_free(&sparse);
 }
 
+/* ---- Blocks that are next ---------------------------------------------- */
+
+/* Blocks of a sparse program: which are still to be emptied, and where its pages lie. */
+struct plan {
+	uint64_t list[1 + 64];		/* as struct mega_avoid: a count, and frames */
+	uint64_t *frames;		/* of each kept page, before the last call */
+	size_t pages;
+};
+
+static bool is_next(const struct plan *plan, uint64_t frame)
+{
+	for (uint64_t i = 1; i <= plan->list[0]; i++)
+		if (plan->list[i] == frame / MEGA_BLOCK_FRAMES * MEGA_BLOCK_FRAMES)
+			return true;
+	return false;
+}
+
+/* How many pages of the program have moved since the last look, and how many of them into blocks that are next. */
+static void look(struct plan *plan, const struct sparse *sparse, unsigned int *moved,
+		 unsigned int *into_next)
+{
+	for (size_t i = 0; i < plan->pages; i++) {
+		uint64_t frame = frame_of(sparse->memory + i * sparse->every * PAGE);
+
+		if (plan->frames[i] && frame != plan->frames[i]) {
+			(*moved)++;
+			*into_next += is_next(plan, frame);
+		}
+		plan->frames[i] = frame;
+	}
+}
+
+/* Empties one block after the other, told which are next, or not. */
+static void empty_in_turn(bool told, unsigned int *done, unsigned int *moved,
+			  unsigned int *into_next)
+{
+	struct sparse sparse = sparse_make(64 * HUGE, 8, 9);
+	struct plan plan = { .pages = sparse.length / PAGE / sparse.every };
+	struct mega_compact request;
+	unsigned int blocks = 0;
+	size_t from = 0;
+	uint64_t frame;
+
+	*done = *moved = *into_next = 0;
+	plan.frames = calloc(plan.pages, sizeof(*plan.frames));
+	if (!plan.frames)
+		tap_bail("calloc");
+	while (blocks < 33 && (frame = sparse_block(&sparse, device, 30, &from)))
+		plan.list[1 + blocks++] = frame;
+	look(&plan, &sparse, moved, into_next);
+	for (unsigned int left = blocks; left > 1; left--) {
+		/* The last is emptied first, so that the list of the others is what is before it. */
+		request = compact_request(plan.list[left], 9);
+		plan.list[0] = left - 1;
+		request.avoid = told ? (uintptr_t)plan.list : 0;
+		if (ioctl(device, MEGA_IOC_COMPACT, &request))
+			tap_bail("COMPACT of frame 0x%llx",
+				 (unsigned long long)request.frame);
+		*done += request.stop == MEGA_STOP_DONE;
+		if (request.stop != MEGA_STOP_DONE)
+			compact_note(&request);
+		look(&plan, &sparse, moved, into_next);
+	}
+	tap_ok(blocks == 33 && *done >= 30, "of 33 blocks all but one are emptied in turn%s",
+	       told ? ", told which are next" : "");
+	tap_equal(sparse_wrong(&sparse), 0, "no byte changed");
+	free(plan.frames);
+	sparse_free(&sparse);
+}
+
+/*
+ * Everything that is free in blocks that are next is what the allocator gives first: the program
+ * has just given it back.
+ */
+static void blocks_that_are_next(void)
+{
+	unsigned int done, moved, into_next;
+
+	empty_in_turn(false, &done, &moved, &into_next);
+	tap_note("not told: of %u pages moved %u went into blocks that were next", moved, into_next);
+	if (!avoid_available(device))
+		return;
+	empty_in_turn(true, &done, &moved, &into_next);
+	tap_ok(moved >= 30 * 30, "their pages are moved");
+	tap_equal(into_next, 0, "and none into a block that was next");
+	tap_note("told: of %u pages moved %u went into blocks that were next", moved, into_next);
+}
+
+/* ---- Ranges and huge pages --------------------------------------------- */
+
 /* The largest aligned range of memory that a dry run says could be emptied. */
 static struct mega_compact largest_range(uint32_t flags)
 {
@@ -314,6 +404,7 @@ int main(void)
 	device = device_open();
 	sparse_blocks();
 	dry_run();
+	blocks_that_are_next();
 	large_range();
 	huge_page();
 	unmovable();

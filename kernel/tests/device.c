@@ -191,6 +191,11 @@ bool free_zero_available(int device)
 	return info_of(device).features & MEGA_FEATURE_FREE_ZERO;
 }
 
+bool avoid_available(int device)
+{
+	return info_of(device).features & MEGA_FEATURE_AVOID;
+}
+
 bool keeps_young(int device)
 {
 	return info_of(device).features & MEGA_FEATURE_KEEPS_YOUNG;

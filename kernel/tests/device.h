@@ -36,6 +36,8 @@ struct mega_free_zero free_zero_request(int pidfd, const void *start);
 /* Whether INFO says that PROMOTE and DEMOTE are there; and FREE_ZERO. */
 bool giant_available(int device);
 bool free_zero_available(int device);
+/* Whether INFO says that COMPACT can be told what to move nothing into. */
+bool avoid_available(int device);
 /* Whether INFO says that an access taken away is handed on to reclaim. */
 bool keeps_young(int device);
 

@@ -350,15 +350,24 @@ static int compact_some(int device)
 {
 	uint32_t order = below(3) ? 9 : 9 + below(5);
 	struct mega_compact request = compact_request(0, order);
+	uint64_t avoid[33] = { 1 + below(32) };
 	int result;
 
 	request.frame = below(board->end >> order) * (1ULL << order);
 	request.flags = below(4);
+	for (uint64_t i = 1, frame = 0; i <= avoid[0]; i++) {
+		frame += (1 + below(8)) << order;
+		avoid[i] = frame;
+	}
+	if (!below(3))
+		request.avoid = (uintptr_t)avoid;
 	MAYBE(request.size);
 	MAYBE(request.flags);
 	MAYBE(request.frame);
 	MAYBE(request.order);
-	MAYBE(request.reserved);
+	MAYBE(request.avoid);
+	MAYBE(avoid[0]);
+	MAYBE(avoid[2]);
 	result = ioctl(device, MEGA_IOC_COMPACT, &request);
 	if (!result && request.stop == MEGA_STOP_DONE)
 		add(&board->done);

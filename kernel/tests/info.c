@@ -52,5 +52,7 @@ int main(void)
 		  "giant pages are promised where the kernel counts them, and only there");
 	tap_equal(!!(info.features & MEGA_FEATURE_FREE_ZERO), kernel_counts_giant_pages(),
 		  "and so is giving back what is zero-filled");
+	tap_equal(!!(info.features & MEGA_FEATURE_AVOID), kernel_counts_giant_pages(),
+		  "and so is emptying blocks into none that is next");
 	return tap_end();
 }

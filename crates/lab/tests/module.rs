@@ -259,7 +259,7 @@ fn the_modules_counts_are_those_of_the_page_flags() {
         order: 9,
         ..interface::Compact::default()
     };
-    let refused = device.compact(&mut nothing).unwrap_err();
+    let refused = device.compact(&mut nothing, &[]).unwrap_err();
     assert_eq!(
         refused.raw_os_error(),
         Some(22),

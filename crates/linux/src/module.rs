@@ -83,12 +83,13 @@ impl Device {
         self.ask(ModuleRequest::ScanBlocks { request, blocks })
     }
 
-    /// `COMPACT`.
+    /// `COMPACT`, into none of the ranges of the same size that begin at the frames `avoid` (ascending, each once): where that
+    /// is not empty, `FEATURE_AVOID` has to be there.
     ///
     /// # Errors
     /// As the header says.
-    pub fn compact(&self, request: &mut Compact) -> io::Result<()> {
-        self.ask(ModuleRequest::Compact(request))
+    pub fn compact(&self, request: &mut Compact, avoid: &[u64]) -> io::Result<()> {
+        self.ask(ModuleRequest::Compact { request, avoid })
     }
 
     /// `PROMOTE` of a span of `process`.

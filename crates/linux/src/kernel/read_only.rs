@@ -179,8 +179,8 @@ mod tests {
         let answers = [
             device.scan_task(&process, &mut clear, &mut []),
             device.scan_blocks(&mut reset, &mut []),
-            device.compact(&mut Compact::default()),
-            device.compact(&mut move_huge),
+            device.compact(&mut Compact::default(), &[]),
+            device.compact(&mut move_huge, &[]),
             device.promote(&process, &mut Promote::default()),
             device.demote(&process, &mut Demote::default()),
             device.free_zero(&process, &mut FreeZero::default()),
@@ -205,7 +205,7 @@ mod tests {
         device
             .scan_blocks(&mut ScanBlocks::default(), &mut [])
             .unwrap();
-        device.compact(&mut dry_run).unwrap();
+        device.compact(&mut dry_run, &[]).unwrap();
         assert_eq!(reached.load(Ordering::Relaxed), 3);
     }
 }

@@ -136,7 +136,7 @@ impl PhysicalMemory {
         let mut counts = MigrationCounts::default();
         for piece in 0..block.pages >> order {
             let frame = block.first_pfn + (piece << order);
-            let (how, moved, _) = compact(device, frame, order, true, dry_run)?;
+            let (how, moved, _) = compact(device, frame, order, true, dry_run, &[])?;
             counts.add(&moved);
             if how != Stopped::AlreadyFree {
                 stopped = how;
@@ -246,8 +246,8 @@ impl Compactor for PhysicalMemory {
         let dry_run = self.kernel.is_read_only();
         let device = self.module()?;
         let mut reports = Vec::with_capacity(targets.len());
-        for target in targets {
-            let report = empty_one(device, target, dry_run)?;
+        for (index, target) in targets.iter().enumerate() {
+            let report = empty_one(device, target, &targets[index + 1..], dry_run)?;
             reports.push(report);
             if report.stopped == Stopped::Interrupted {
                 break;
@@ -257,12 +257,25 @@ impl Compactor for PhysicalMemory {
     }
 }
 
-fn empty_one(device: &Device, target: &ToEmpty, dry_run: bool) -> Result<Emptied, Error> {
+/// Empties `target`, into none of those that are `next` where there is other room.
+fn empty_one(
+    device: &Device,
+    target: &ToEmpty,
+    next: &[ToEmpty],
+    dry_run: bool,
+) -> Result<Emptied, Error> {
     // A chunk is worth the huge pages that are moved for it.
     let move_huge = target.unit == Unit::Chunk;
-    let order = target.unit.order();
-    let (stopped, counts, took) =
-        compact(device, target.first_pfn, order.into(), move_huge, dry_run)?;
+    let order = target.unit.order().into();
+    let avoid = to_avoid(device, target, next);
+    let empty = |avoid: &[u64]| compact(device, target.first_pfn, order, move_huge, dry_run, avoid);
+    let (mut stopped, mut counts, mut took) = empty(&avoid)?;
+    if stopped == Stopped::NoMemory && !avoid.is_empty() {
+        let (again, more, longer) = empty(&[])?;
+        stopped = again;
+        counts.add(&more);
+        took += longer;
+    }
     Ok(Emptied {
         target: *target,
         stopped,
@@ -271,13 +284,31 @@ fn empty_one(device: &Device, target: &ToEmpty, dry_run: bool) -> Result<Emptied
     })
 }
 
-/// Empties 2^`order` frames from `frame` on.
+/// The first frames of what comes `next` and is of the size of `target`, as the module wants them; none where it cannot heed
+/// them. Of more than it takes those that come first are told.
+fn to_avoid(device: &Device, target: &ToEmpty, next: &[ToEmpty]) -> Vec<u64> {
+    if device.info().features & interface::FEATURE_AVOID == 0 {
+        return Vec::new();
+    }
+    let mut frames: Vec<u64> = next
+        .iter()
+        .filter(|other| other.unit == target.unit)
+        .map(|other| other.first_pfn)
+        .take(interface::MAX_AVOID)
+        .collect();
+    frames.sort_unstable();
+    frames.dedup();
+    frames
+}
+
+/// Empties 2^`order` frames from `frame` on, into none of the ranges of that size that `avoid` names.
 fn compact(
     device: &Device,
     frame: u64,
     order: u32,
     move_huge: bool,
     dry_run: bool,
+    avoid: &[u64],
 ) -> Result<(Stopped, MigrationCounts, Duration), Error> {
     let mut flags = 0;
     if dry_run {
@@ -292,7 +323,7 @@ fn compact(
         order,
         ..interface::Compact::default()
     };
-    let stopped = match device.compact(&mut request) {
+    let stopped = match device.compact(&mut request, avoid) {
         Ok(()) => stopped(request.stop)?,
         Err(error) => match error.raw_os_error() {
             Some(libc::ENXIO) => Stopped::NotInOneZone,

@@ -21,7 +21,7 @@ fn compacting(answers: Vec<io::Result<u32>>) -> (FakeKernel, Asked) {
     let mut answers = VecDeque::from(answers);
     let kernel = FakeKernel::new();
     kernel.state().module = Some(FakeModule::scripted(move |request| {
-        let ModuleRequest::Compact(request) = request else {
+        let ModuleRequest::Compact { request, .. } = request else {
             return Err(io::Error::from_raw_os_error(libc::ENOTTY));
         };
         let asked = (request.frame, request.order, request.flags);
@@ -126,6 +126,54 @@ fn a_dry_run_asks_the_module_to_look_only() {
         *asked.lock().expect("nobody panicked"),
         [(512, 9, interface::COMPACT_DRY_RUN), (1 << 18, 18, both)]
     );
+}
+
+/// Which frames the module was told to avoid at each call, of one that knows these features.
+fn avoided(features: u64, targets: &[ToEmpty], answers: &[u32]) -> (Vec<Vec<u64>>, Vec<Stopped>) {
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let kept = Arc::clone(&told);
+    let mut answers = VecDeque::from(answers.to_vec());
+    let mut module = FakeModule::scripted(move |request| {
+        let ModuleRequest::Compact { request, avoid } = request else {
+            return Err(io::Error::from_raw_os_error(libc::ENOTTY));
+        };
+        kept.lock()
+            .expect("no test panics with it")
+            .push(avoid.to_vec());
+        request.stop = answers.pop_front().expect("an answer for each request");
+        request.migrated = 100;
+        Ok(())
+    });
+    module.info.features |= features;
+    let kernel = FakeKernel::new();
+    kernel.state().module = Some(module);
+    let mut memory = PhysicalMemory::open(Arc::new(kernel)).expect("the module is loaded");
+    let reports = memory.empty(targets).expect("it answers");
+    let told = told.lock().expect("nobody panicked").clone();
+    (told, reports.iter().map(|report| report.stopped).collect())
+}
+
+#[test]
+fn nothing_is_moved_into_what_is_next_unless_there_is_no_other_room() {
+    let (emptied, no_memory) = (0, 5);
+    let targets = [
+        target(Unit::Block, 1536),
+        target(Unit::Block, 4096),
+        target(Unit::Chunk, 1 << 18),
+        target(Unit::Block, 512),
+    ];
+    let avoid = interface::FEATURE_AVOID;
+    let (told, stopped) = avoided(avoid, &targets, &[emptied; 4]);
+    assert_eq!(told, [vec![512, 4096], vec![512], vec![], vec![]]);
+    assert_eq!(stopped, [Stopped::Emptied; 4]);
+
+    let answers = [no_memory, emptied, no_memory];
+    let (told, stopped) = avoided(avoid, &targets[..2], &answers);
+    assert_eq!(told, [vec![4096], vec![], vec![]], "then anywhere");
+    assert_eq!(stopped, [Stopped::Emptied, Stopped::NoMemory]);
+
+    let (told, _) = avoided(0, &targets, &[emptied; 4]);
+    assert!(told.iter().all(Vec::is_empty), "a kernel that cannot");
 }
 
 /// What came of emptying a memory block of `pages` pages, and which frames the module was asked for, in which orders.

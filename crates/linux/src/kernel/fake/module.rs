@@ -82,7 +82,7 @@ impl FakeModule {
             (ModuleRequest::FreeZero { process, request }, None) => {
                 state.free_zero(process.pid(), request)
             }
-            (ModuleRequest::ScanBlocks { .. } | ModuleRequest::Compact(_), None) => {
+            (ModuleRequest::ScanBlocks { .. } | ModuleRequest::Compact { .. }, None) => {
                 Err(errno(libc::ENOTTY))
             }
         }

@@ -3,7 +3,7 @@
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-use super::interface::{Block, Region, Request, ScanBlocks, ScanTask, request};
+use super::interface::{Block, Compact, Region, Request, ScanBlocks, ScanTask, request};
 use super::request::ModuleRequest;
 use crate::kernel::ProcessHandle;
 
@@ -20,7 +20,7 @@ pub(crate) fn ask(device: BorrowedFd<'_>, request: ModuleRequest<'_>) -> io::Res
             scan_task(device, request, regions)
         }
         ModuleRequest::ScanBlocks { request, blocks } => scan_blocks(device, request, blocks),
-        ModuleRequest::Compact(request) => plain(device, request),
+        ModuleRequest::Compact { request, avoid } => compact(device, request, avoid),
         ModuleRequest::Promote { process, request } => {
             request.pidfd = pidfd(process);
             plain(device, request)
@@ -51,7 +51,6 @@ fn plain<T: Request + Pointerless>(device: BorrowedFd<'_>, argument: &mut T) -> 
 /// Marks requests that hold no pointer.
 trait Pointerless {}
 impl Pointerless for super::interface::Info {}
-impl Pointerless for super::interface::Compact {}
 impl Pointerless for super::interface::Promote {}
 impl Pointerless for super::interface::Demote {}
 impl Pointerless for super::interface::FreeZero {}
@@ -87,6 +86,22 @@ fn scan_blocks(
     result
 }
 
+/// COMPACT into none of the ranges that begin at the frames `avoid`: sets `avoid` of the request.
+fn compact(device: BorrowedFd<'_>, argument: &mut Compact, avoid: &[u64]) -> io::Result<()> {
+    // As struct mega_avoid: their number, and they.
+    let list: Vec<u64> = [avoid.len() as u64].iter().chain(avoid).copied().collect();
+    argument.avoid = if avoid.is_empty() {
+        0
+    } else {
+        list.as_ptr().addr() as u64
+    };
+    // SAFETY: the kernel reads at most as many frames as the list's first word says, which it holds until the call is over,
+    // and writes none.
+    let result = unsafe { call(device, argument) };
+    argument.avoid = 0;
+    result
+}
+
 /// A length as the interface has it. Entries beyond are not used.
 fn count(length: usize) -> u32 {
     u32::try_from(length).unwrap_or(u32::MAX)
@@ -94,7 +109,7 @@ fn count(length: usize) -> u32 {
 
 /// # Safety
 ///
-/// Every pointer in `argument` is 0 or points to as many writable entries as `argument` says.
+/// Every pointer in `argument` is 0 or points to as many entries as `argument` says, writable where the kernel writes them.
 unsafe fn call<T: Request>(device: BorrowedFd<'_>, argument: &mut T) -> io::Result<()> {
     // SAFETY: `argument` has the layout that the request number says, and its pointers are the caller's
     // promise. On a file that is not /dev/mega the number is unknown (ENOTTY).

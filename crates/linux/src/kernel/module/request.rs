@@ -23,8 +23,12 @@ pub enum ModuleRequest<'a> {
         request: &'a mut ScanBlocks,
         blocks: &'a mut [Block],
     },
-    /// Empties a range of physical memory.
-    Compact(&'a mut Compact),
+    /// Empties a range of physical memory, into none of the ranges of the same size that begin at the frames `avoid`:
+    /// ascending, each once, at most [`interface::MAX_AVOID`].
+    Compact {
+        request: &'a mut Compact,
+        avoid: &'a [u64],
+    },
     /// Maps a span of a process by a giant page.
     Promote {
         process: &'a ProcessHandle,
@@ -52,7 +56,9 @@ impl ModuleRequest<'_> {
             ModuleRequest::ScanBlocks { request, .. } => {
                 request.flags & interface::BLOCKS_RESET != 0
             }
-            ModuleRequest::Compact(request) => request.flags & interface::COMPACT_DRY_RUN == 0,
+            ModuleRequest::Compact { request, .. } => {
+                request.flags & interface::COMPACT_DRY_RUN == 0
+            }
             ModuleRequest::Promote { .. }
             | ModuleRequest::Demote { .. }
             | ModuleRequest::FreeZero { .. } => true,

@@ -6,6 +6,8 @@ use super::Request;
 pub const COMPACT_DRY_RUN: u32 = 1 << 0;
 /// `MEGA_COMPACT_MOVE_HUGE`
 pub const COMPACT_MOVE_HUGE: u32 = 1 << 1;
+/// `MEGA_MAX_AVOID`
+pub const MAX_AVOID: usize = 65536;
 /// `MEGA_STOP_DONE`
 pub const STOP_DONE: u32 = 0;
 /// `MEGA_STOP_ALREADY_FREE`
@@ -44,17 +46,17 @@ pub struct Compact {
     pub nanoseconds: u64,
     pub attempts: u32,
     pub error: i32,
-    pub reserved: u64,
+    pub avoid: u64,
 }
 
 sized_default! {
     Compact {
         flags: 0, frame: 0, order: 0, stop: 0, blocker: 0, occupied: 0, scanned: 0, isolated: 0,
-        migrated: 0, failed: 0, nanoseconds: 0, attempts: 0, error: 0, reserved: 0
+        migrated: 0, failed: 0, nanoseconds: 0, attempts: 0, error: 0, avoid: 0
     }
 }
 
-// SAFETY: repr(C), integers only, and the layout is the header's (compared by a test).
+// SAFETY: repr(C), integers only (`avoid` is an address), and the layout is the header's (compared by a test).
 unsafe impl Request for Compact {
     const NUMBER: u8 = 3;
 }

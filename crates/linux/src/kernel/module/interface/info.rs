@@ -18,6 +18,8 @@ pub const FEATURE_GIANT: u64 = 1 << 7;
 pub const FEATURE_FREE_ZERO: u64 = 1 << 8;
 /// `MEGA_FEATURE_EXCHANGE`
 pub const FEATURE_EXCHANGE: u64 = 1 << 9;
+/// `MEGA_FEATURE_AVOID`
+pub const FEATURE_AVOID: u64 = 1 << 11;
 
 /// `struct mega_info`
 #[repr(C)]

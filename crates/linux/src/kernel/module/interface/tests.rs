@@ -104,7 +104,7 @@ fn expectations() -> Vec<(String, u64)> {
         nanoseconds,
         attempts,
         error,
-        reserved
+        avoid
     );
     structure!(
         "mega_promote",
@@ -163,6 +163,7 @@ fn expectations() -> Vec<(String, u64)> {
         FEATURE_GIANT,
         FEATURE_FREE_ZERO,
         FEATURE_EXCHANGE,
+        FEATURE_AVOID,
         TASK_CLEAR,
         REGION_WHOLE,
         REGION_HUGETLB,
@@ -197,6 +198,7 @@ fn expectations() -> Vec<(String, u64)> {
         DEMOTE_DONE,
         DEMOTE_NOT_GIANT,
     );
+    all.push(("MEGA_MAX_AVOID".to_owned(), MAX_AVOID as u64));
     all.push(("MEGA_INTERFACE_VERSION".to_owned(), VERSION.into()));
     all.push(("MEGA_IOC_INFO".to_owned(), request::<Info>()));
     all.push(("MEGA_IOC_SCAN_TASK".to_owned(), request::<ScanTask>()));
