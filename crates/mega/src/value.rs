@@ -128,6 +128,19 @@ pub(crate) fn some_bytes(text: &str) -> Result<u64, String> {
     }
 }
 
+/// The smallest bound of a recording: a look at a large program can take some of it.
+const LEAST_RECORDING: u64 = 1 << 20;
+
+/// Parses how much a recording may take.
+pub(crate) fn recording_bytes(text: &str) -> Result<u64, String> {
+    match mega_core::bytes::parse(text)? {
+        bytes if bytes < LEAST_RECORDING => Err(format!(
+            "'{text}' is too little for a recording; 1MiB is the least"
+        )),
+        bytes => Ok(bytes),
+    }
+}
+
 /// Which memory of hzmem's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum HzRange {

@@ -23,7 +23,7 @@ enum Order {
 /// A thread that manages until it is stopped.
 pub(crate) struct Worker {
     orders: Sender<Order>,
-    thread: JoinHandle<Manager>,
+    thread: JoinHandle<(Manager, Teller)>,
     published: Published,
 }
 
@@ -83,9 +83,10 @@ impl Worker {
         // A thread that has ended takes no order and needs none.
         let _ = self.orders.send(Order::Stop);
         match self.thread.join() {
-            Ok(mut manager) => {
-                manager.finish_recording()?;
-                Ok(manager.snapshot().status())
+            Ok((mut manager, mut teller)) => {
+                let status = manager.snapshot().status();
+                events::tell(&manager.finish_recordings(), &mut teller);
+                Ok(status)
             }
             Err(_) => Err(Failure::Failed(
                 "managing stopped by an internal error, which is a bug".to_owned(),
@@ -102,7 +103,7 @@ fn manage(
     mut teller: Teller,
     patience: Duration,
     beat: &dyn Fn(),
-) -> Manager {
+) -> (Manager, Teller) {
     loop {
         let mut tick = manager.tick();
         if tick.has_news {
@@ -130,7 +131,7 @@ fn manage(
         // The daemon ends: nobody reads an event any more, and the history ends a few minutes early.
         let _ = recorder.close();
     }
-    manager
+    (manager, teller)
 }
 
 /// Has the history take a look, if one is due. Returns what went wrong.

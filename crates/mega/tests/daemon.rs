@@ -17,6 +17,8 @@ use std::time::Duration;
 
 use live::daemon::{Daemon, Place};
 use live::{area, can_run, finish, mega, run, start, until, until_huge};
+use mega_core::Outcome;
+use mega_record::{Ending, Header, Look, Reader};
 use rustix::process::Signal;
 use serde_json::Value;
 
@@ -101,6 +103,79 @@ fn groups_list_processes_together() {
         lists.is_some_and(|lists| lists > 0 && lists <= steps * GROUPS / 2),
         "{lists:?} lists in {steps} steps of {GROUPS} groups"
     );
+    finish(program);
+    assert_eq!(daemon.stop(), Some(0));
+}
+
+/// Reads a recording.
+fn recording(file: &Path) -> (Header, Vec<Look>, Ending) {
+    let file = std::fs::File::open(file).expect("the recording");
+    let mut reader = Reader::new(file).expect("a recording");
+    let looks = reader.by_ref().collect();
+    let ending = reader.usable().ending.clone();
+    (reader.header().clone(), looks, ending)
+}
+
+#[test]
+fn a_daemon_records_its_selections_and_keeps_the_older_recording() {
+    if !can_run("a_daemon_records_its_selections_and_keeps_the_older_recording") {
+        return;
+    }
+    let place = Place::new();
+    let folder = place.config().with_file_name("recordings");
+    let configure = |policy: &str, record: &str| {
+        place.write(&format!(
+            "{record}\n[[select]]\nname = \"mine\"\nexecutable = \"{}\"\npolicy = \"{policy}\"\ninterval = \"50ms\"\n",
+            place.program().display()
+        ));
+    };
+    let record = format!(
+        "[record]\nfolder = \"{}\"\nsize = \"1MiB\"",
+        folder.display()
+    );
+    configure("ingens", &record);
+    let daemon = Daemon::start(&place);
+    let (program, ready) = start(&mut place.workload());
+    until_huge(ready.pid, area(&ready, "random").bytes, 90);
+    let group = || place.status(daemon.pid())["groups"][0].clone();
+    until("looks in the status", || {
+        group()["recording"]["looks"].as_u64() > Some(3)
+    });
+    let file = folder.join("mine.rec");
+    let mode = std::fs::metadata(&file)
+        .expect("the file")
+        .permissions()
+        .mode();
+    assert_eq!(mode & 0o777, 0o600);
+    // Another policy is another recording.
+    configure("base", &record);
+    daemon.signal(Signal::HUP);
+    until("the new policy", || group()["policy"] == "base");
+    let (header, looks, ending) = recording(&folder.join("mine.older.rec"));
+    assert_eq!(
+        (header.policy.as_deref(), ending),
+        (Some("ingens"), Ending::Whole)
+    );
+    assert_eq!(header.subject, "select mine");
+    let acted = looks.iter().flat_map(|look| &look.actions);
+    let promoted = acted.filter(|acted| {
+        acted.action.target.process.pid == ready.pid
+            && matches!(acted.outcome, Outcome::Done { .. })
+    });
+    assert!(promoted.count() > 0);
+    // Without [record] it ends.
+    configure("base", "");
+    daemon.signal(Signal::HUP);
+    until("the end of the recording", || {
+        group()["recording"].is_null()
+    });
+    let (header, looks, ending) = recording(&file);
+    assert_eq!(
+        (header.policy.as_deref(), ending),
+        (Some("base"), Ending::Whole)
+    );
+    let names = looks.first().map(|look| look.news.names.len());
+    assert_eq!(names, Some(1), "a new recording says all anew");
     finish(program);
     assert_eq!(daemon.stop(), Some(0));
 }

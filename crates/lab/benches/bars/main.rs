@@ -9,6 +9,7 @@ mod fleet;
 mod manager;
 mod promotion;
 mod read;
+mod record;
 mod scan_task;
 mod scrape;
 mod setting;
@@ -71,6 +72,8 @@ enum Name {
     Fleet,
     /// A scrape of the daemon's metrics, over a thousand cgroups; needs a cgroup v2 tree
     Scrape,
+    /// What recording costs over managing
+    Record,
     /// What `mega run` gains by defaults, over whole runs; with --size 4GiB --seconds 45 as the project promises it
     Defaults,
     /// The kernel module's reading and clearing in one pass, against a BPF scan and clear_refs; needs the module
@@ -79,7 +82,7 @@ enum Name {
 
 impl Name {
     /// What a kernel without the module can be held to.
-    const STOCK: [Name; 7] = [
+    const STOCK: [Name; 8] = [
         Name::Read,
         Name::Manager,
         Name::Promotion,
@@ -87,6 +90,7 @@ impl Name {
         Name::Sparse,
         Name::Fleet,
         Name::Scrape,
+        Name::Record,
     ];
 }
 
@@ -138,6 +142,7 @@ fn measure(name: Name, setting: &Setting, processes: u32) -> Result<Vec<Bar>, Er
         Name::Sparse => sparse::measure(setting),
         Name::Fleet => fleet::measure(setting, processes),
         Name::Scrape => scrape::measure(setting),
+        Name::Record => record::measure(setting),
         Name::Defaults => defaults::measure(setting),
         Name::ScanTask => scan_task::measure(setting),
     }

@@ -164,7 +164,7 @@ fn tape(host: &Arc<Host>, args: &Run, settings: &Settings) -> Result<Option<Tape
         ..recording::header(host, &subject.join(" "), interval)
     };
     let file = recording::create(path)?;
-    let tape = Tape::begin(Arc::clone(host), path, file, &header);
+    let tape = Tape::begin(Arc::clone(host), path, file, header);
     tape.map(Some).map_err(|error| {
         let path = path.display();
         Failure::Failed(format!("cannot begin the recording in {path}: {error}"))

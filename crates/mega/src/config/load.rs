@@ -16,6 +16,7 @@ use toml::Spanned;
 use toml::de::DeValue;
 
 use super::reader::{self, ConfigError, Source, TableReader};
+use super::record::WrittenRecord;
 use super::{CALIBRATE_WHEN_IDLE, Config, Metrics, Select, Settings};
 use crate::selection::Selection;
 use crate::value;
@@ -49,6 +50,7 @@ struct Draft {
     fault: Option<FaultMode>,
     shared_memory: Option<SharedMemory>,
     metrics: Metrics,
+    record: WrittenRecord,
     status_group: Option<u32>,
     node_features: Option<PathBuf>,
     calibrate_when_idle: Option<Option<Duration>>,
@@ -125,6 +127,11 @@ impl Draft {
             self.metrics.read(&mut reader)?;
             reader.finish()?;
         }
+        if let Some(record) = root.raw("record") {
+            let mut reader = table(source, "record", record)?;
+            self.record.read(&mut reader)?;
+            reader.finish()?;
+        }
         replace(
             &mut self.status_group,
             root.optional("status_group", group)?,
@@ -185,6 +192,7 @@ impl Draft {
             fault: self.fault.unwrap_or(FaultMode::Inherit),
             shared_memory: self.shared_memory.unwrap_or_default(),
             metrics: self.metrics,
+            record: self.record.finish().map_err(|why| whole(path, &why))?,
             status_group: self.status_group,
             node_features: self.node_features,
             calibrate_when_idle: self

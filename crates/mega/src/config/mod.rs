@@ -3,6 +3,7 @@
 mod load;
 mod metrics;
 mod reader;
+mod record;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -26,6 +27,7 @@ pub(crate) fn selects_something(path: &std::path::Path) -> bool {
     load(path).is_ok()
 }
 pub(crate) use metrics::Metrics;
+pub(crate) use record::Record;
 
 /// How processes are managed.
 #[derive(Clone, Debug, PartialEq)]
@@ -103,6 +105,8 @@ pub(crate) struct Config {
     pub(crate) shared_memory: SharedMemory,
     /// How metrics are served.
     pub(crate) metrics: Metrics,
+    /// Where the selections are recorded; `None` for nowhere.
+    pub(crate) record: Option<Record>,
     /// The group whose members may ask what the daemon sees and does.
     pub(crate) status_group: Option<u32>,
     /// The file to keep for Node Feature Discovery; `None` for none.

@@ -17,6 +17,7 @@ use super::refusals::Refusals;
 use super::snapshot::GroupSnapshot;
 use crate::config::Settings;
 use crate::events::{Change, Followed, Who};
+use crate::recording::{Folder, Tape};
 
 /// A step is taken early, with another group's, by up to this part of the time between two.
 const EARLY_PART: u32 = 10;
@@ -141,6 +142,29 @@ impl Group {
         })
     }
 
+    /// Begins to record it, if it is not recorded yet. Returns why that does not work, if it does not.
+    pub(super) fn begin_recording(&mut self, host: &Arc<Host>, folder: &Folder) -> Option<Change> {
+        if self.machine.tape.is_some() {
+            return None;
+        }
+        match folder.begin(host, &self.name, &self.settings) {
+            Ok(tape) => {
+                self.machine.tape = Some(tape);
+                None
+            }
+            Err(why) => Some(Change::error(Some(&self.name), &why)),
+        }
+    }
+
+    /// Ends its recording, if there is one. Returns why that does not work, if it does not.
+    pub(super) fn finish_recording(&mut self) -> Option<Change> {
+        let tape = self.machine.tape.take()?;
+        let path = tape.path().to_owned();
+        let error = tape.finish().err()?;
+        let why = format!("cannot end the recording in {}: {error}", path.display());
+        Some(Change::error(Some(&self.name), &why))
+    }
+
     /// Takes a step. Returns what changed and was not told before.
     pub(super) fn step(&mut self) -> Vec<Change> {
         self.wait(self.idle_interval());
@@ -230,6 +254,7 @@ impl Group {
                 .collect(),
             left_alone: self.left_alone(),
             longest_hold: self.longest_hold,
+            recording: self.machine.tape.as_ref().map(Tape::report),
             last_error: self.last_error.clone(),
         }
     }

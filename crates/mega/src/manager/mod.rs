@@ -28,10 +28,10 @@ use mega_linux::settings::policies::PolicySettings;
 use mega_linux::settings::shared_memory::{self, SharedMemory};
 use mega_linux::{Error, Host, process};
 
-use crate::config::{Config, Settings};
+use crate::config::{Config, Record, Settings};
 use crate::events::Change;
 use crate::exit::Failure;
-use crate::recording::Tape;
+use crate::recording::{Folder, Tape};
 use crate::report::Mode;
 use contiguity::Contiguity;
 use group::Group;
@@ -64,6 +64,8 @@ pub(crate) struct Manager {
     /// `None` where it only looks, and beside other megas too.
     claims: Option<Claims>,
     groups: Vec<Group>,
+    /// Where a daemon records them, if it does.
+    recordings: Option<Folder>,
     /// When processes are looked for again though no step is due, where an interval is `auto`.
     watch_due: Duration,
     fault: Fault,
@@ -132,6 +134,7 @@ impl Manager {
             membership: Membership::new(Scope::Descendants),
             claims,
             groups: Vec::new(),
+            recordings: None,
             watch_due: Duration::ZERO,
             fault,
             fault_control: FaultControl::Nothing,
@@ -164,22 +167,31 @@ impl Manager {
         }
     }
 
-    /// Ends the recording, if there is one.
-    ///
-    /// # Errors
-    /// Where the rest of it cannot be written.
-    pub(crate) fn finish_recording(&mut self) -> Result<(), Failure> {
-        for group in &mut self.groups {
-            let Some(tape) = group.machine.tape.take() else {
-                continue;
-            };
-            let path = tape.path().to_owned();
-            tape.finish().map_err(|error| {
-                let path = path.display();
-                Failure::Failed(format!("cannot end the recording in {path}: {error}"))
-            })?;
+    /// Records each group from now on where the configuration says so, and nowhere else. What does not work is told.
+    fn record_into(&mut self, record: Option<Record>) {
+        let goes_on = match (&self.recordings, &record) {
+            (Some(folder), Some(record)) => folder.is(record),
+            _ => false,
+        };
+        if !goes_on {
+            for group in &mut self.groups {
+                self.changes.extend(group.finish_recording());
+            }
+            self.recordings = record.map(Folder::new);
         }
-        Ok(())
+        let Some(folder) = &self.recordings else {
+            return;
+        };
+        for group in &mut self.groups {
+            self.changes
+                .extend(group.begin_recording(&self.host, folder));
+        }
+    }
+
+    /// Ends the recordings, if there are any. Returns what did not work.
+    pub(crate) fn finish_recordings(&mut self) -> Vec<Change> {
+        let groups = self.groups.iter_mut();
+        groups.filter_map(Group::finish_recording).collect()
     }
 
     /// Manages what this configuration selects. The tracker stays. A group whose name stays keeps what it knows, and its
@@ -191,6 +203,7 @@ impl Manager {
         let Config {
             fault,
             shared_memory,
+            record,
             selects,
             ..
         } = config;
@@ -217,6 +230,10 @@ impl Manager {
         for (select, policy) in selects.into_iter().zip(policies) {
             let group = match old.remove(&select.name) {
                 Some(mut group) => {
+                    // A recording is of one policy.
+                    if !select.settings.decides_as(&group.settings) {
+                        self.changes.extend(group.finish_recording());
+                    }
                     group.change(select.settings, policy);
                     group
                 }
@@ -229,7 +246,9 @@ impl Manager {
             let nobody = BTreeSet::new();
             self.changes
                 .extend(group.followed.update(&name, &nobody, |_| String::new()));
+            self.changes.extend(group.finish_recording());
         }
+        self.record_into(record);
         self.membership = Membership::new(Scope::Selections(selections));
         Ok(())
     }

@@ -22,7 +22,7 @@ use crate::config::Settings;
 use crate::manager::closeup;
 use crate::report::{
     Actions, CompactionReport, FaultReport, GainReport, GroupStatus, ManagerStatus, Memory, Mode,
-    Observed, OwnCost, ProcessDetail, ProcessReport, RefusedReport, TallyReport,
+    Observed, OwnCost, ProcessDetail, ProcessReport, RefusedReport, TallyReport, TapeReport,
 };
 
 /// What a manager has seen and done.
@@ -74,6 +74,8 @@ pub(crate) struct GroupSnapshot {
     pub(crate) left_alone: BTreeMap<ProcessId, Vec<NotEligible>>,
     /// The longest time that mega held a process's mmap lock in one go, since the start.
     pub(crate) longest_hold: Duration,
+    /// The recording that is made of it.
+    pub(crate) recording: Option<TapeReport>,
     /// Why the latest step failed, if it did.
     pub(crate) last_error: Option<String>,
 }
@@ -211,6 +213,7 @@ impl GroupSnapshot {
             refused: self.refused.clone(),
             refused_count: self.refused_count,
             actions: Actions::from(&self.totals),
+            recording: self.recording.clone(),
             last_error: self.last_error.clone(),
         }
     }

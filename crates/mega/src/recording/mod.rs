@@ -1,6 +1,7 @@
 //! What every recorder of this program writes: `mega record`, which only looks, and a manager that records what it sees and does.
 //! And how all that read one open it.
 
+mod folder;
 mod tape;
 mod told;
 
@@ -14,6 +15,7 @@ use mega_record::{Header, Reader};
 
 use crate::exit::Failure;
 
+pub(crate) use folder::Folder;
 pub(crate) use tape::Tape;
 pub(crate) use told::{Told, free_lists};
 
@@ -43,9 +45,14 @@ pub(crate) fn open(path: &Path) -> Result<Reader<BufReader<File>>, Failure> {
     Reader::new(BufReader::new(file)).map_err(|error| cannot(&error))
 }
 
+/// Now, in seconds since 1970.
+fn began_now() -> u64 {
+    let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    since_1970.map_or(0, |time| time.as_secs())
+}
+
 /// A header that says what holds for this machine. `interval` is the time between two looks; `None` where the manager chooses it.
 pub(crate) fn header(host: &Host, subject: &str, interval: Option<Duration>) -> Header {
-    let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
     let examination = host.examination();
     let interval = interval.unwrap_or_default().as_millis();
     Header {
@@ -53,7 +60,7 @@ pub(crate) fn header(host: &Host, subject: &str, interval: Option<Duration>) -> 
         kernel: examination.kernel_release.clone(),
         tracker: host.tracker_kind().to_string(),
         subject: subject.to_owned(),
-        began: since_1970.map_or(0, |time| time.as_secs()),
+        began: began_now(),
         interval_ms: u64::try_from(interval).unwrap_or(u64::MAX),
         cpus: std::thread::available_parallelism()
             .map_or(0, |cpus| u32::try_from(cpus.get()).unwrap_or(u32::MAX)),

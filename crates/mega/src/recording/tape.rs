@@ -1,8 +1,10 @@
-//! Records what a manager sees and does: each step's observation, and its actions with what came of them.
+//! Records what a manager sees and does: each step's observation, and its actions with what came of them. A tape with a bound starts
+//! anew when it is half full, and keeps what was before.
 
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{self, BufWriter};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,17 +13,26 @@ use mega_core::{Action, Observation, Outcome, RegionRef};
 use mega_linux::{Host, LinuxMachine};
 use mega_record::{Acted, Header, Look, Writer};
 
-use super::{Told, free_lists};
+use super::{Told, began_now, free_lists};
+use crate::report::TapeReport;
 
-/// A recording of one manager.
+/// How the name of the recording ends that a tape with a bound keeps beside the one that it writes.
+const OLDER: &str = "older.rec";
+
+/// A recording of one manager, or of one of its groups.
 pub(crate) struct Tape {
     host: Arc<Host>,
     path: PathBuf,
+    header: Header,
+    /// Bytes that the recording and the older one may have together; `None` for any.
+    most: Option<u64>,
     writer: Writer<BufWriter<File>>,
     began: Duration,
     told: Told,
     /// The step that is taken.
     look: Option<Look>,
+    /// CPU time that recording took, beyond the manager's own.
+    cpu: Duration,
 }
 
 impl Tape {
@@ -33,15 +44,36 @@ impl Tape {
         host: Arc<Host>,
         path: &Path,
         file: BufWriter<File>,
-        header: &Header,
+        header: Header,
     ) -> io::Result<Self> {
         Ok(Tape {
             began: host.kernel().now(),
-            writer: Writer::new(file, header)?,
+            writer: Writer::new(file, &header)?,
             host,
             path: path.to_owned(),
+            header,
+            most: None,
             told: Told::default(),
             look: None,
+            cpu: Duration::ZERO,
+        })
+    }
+
+    /// Begins one that takes so many bytes at most, with the older one. What lies at `path` becomes the older one.
+    ///
+    /// # Errors
+    /// Where nothing can be written there.
+    pub(crate) fn begin_bounded(
+        host: Arc<Host>,
+        path: &Path,
+        header: Header,
+        most: u64,
+    ) -> io::Result<Self> {
+        let file = begin_file(path)?;
+        let tape = Tape::begin(host, path, file, header)?;
+        Ok(Tape {
+            most: Some(most),
+            ..tape
         })
     }
 
@@ -50,20 +82,40 @@ impl Tape {
         &self.path
     }
 
+    /// What it has, and what it cost.
+    pub(crate) fn report(&self) -> TapeReport {
+        TapeReport {
+            file: self.path.clone(),
+            looks: self.writer.looks(),
+            bytes: self.writer.bytes(),
+            cpu_seconds: self.cpu.as_secs_f64(),
+        }
+    }
+
+    /// Does something, and counts what it costs.
+    fn charged<T>(&mut self, what: impl FnOnce(&mut Self) -> T) -> T {
+        let before = self.host.kernel().cpu_time();
+        let result = what(self);
+        self.cpu += self.host.kernel().cpu_time().saturating_sub(before);
+        result
+    }
+
     fn passed(&self) -> Duration {
         self.host.kernel().now().saturating_sub(self.began)
     }
 
     /// What the step saw, and the CPU time that looking took.
     pub(crate) fn saw(&mut self, observation: &Observation, cpu: Duration) {
-        let mut observation = observation.clone();
-        observation.normalise();
-        observation.counted.clear();
-        self.look = Some(Look {
-            at: self.passed(),
-            cpu,
-            observation,
-            ..Look::default()
+        self.charged(|tape| {
+            let mut observation = observation.clone();
+            observation.normalise();
+            observation.counted.clear();
+            tape.look = Some(Look {
+                at: tape.passed(),
+                cpu,
+                observation,
+                ..Look::default()
+            });
         });
     }
 
@@ -83,15 +135,17 @@ impl Tape {
 
     /// What the step did, and what came of it.
     pub(crate) fn did(&mut self, actions: &[Action], outcomes: &[Outcome]) {
-        let at = self.passed();
-        let acted = |(action, outcome): (&Action, &Outcome)| Acted {
-            at,
-            action: *action,
-            outcome: *outcome,
-        };
-        if let Some(look) = &mut self.look {
-            look.actions.extend(actions.iter().zip(outcomes).map(acted));
-        }
+        self.charged(|tape| {
+            let at = tape.passed();
+            let acted = |(action, outcome): (&Action, &Outcome)| Acted {
+                at,
+                action: *action,
+                outcome: *outcome,
+            };
+            if let Some(look) = &mut tape.look {
+                look.actions.extend(actions.iter().zip(outcomes).map(acted));
+            }
+        });
     }
 
     /// Writes the step down, if one was taken.
@@ -99,6 +153,17 @@ impl Tape {
     /// # Errors
     /// Where the file takes no more, or the free lists cannot be read.
     pub(crate) fn write(&mut self, machine: &LinuxMachine) -> io::Result<()> {
+        self.charged(|tape| {
+            tape.write_step(machine)?;
+            let is_full = |most| tape.writer.bytes() >= most / 2;
+            match tape.most.is_some_and(is_full) {
+                true => tape.start_anew(),
+                false => Ok(()),
+            }
+        })
+    }
+
+    fn write_step(&mut self, machine: &LinuxMachine) -> io::Result<()> {
         let Some(mut look) = self.look.take() else {
             return Ok(());
         };
@@ -110,6 +175,17 @@ impl Tape {
         self.writer.write(&look)
     }
 
+    /// Ends the recording, keeps it as the older one, and begins another, which says all that changes seldom once more.
+    fn start_anew(&mut self) -> io::Result<()> {
+        self.header.began = began_now();
+        let file = begin_file(&self.path)?;
+        let next = Writer::new(file, &self.header)?;
+        std::mem::replace(&mut self.writer, next).finish()?;
+        self.began = self.host.kernel().now();
+        self.told = Told::default();
+        Ok(())
+    }
+
     /// Ends it.
     ///
     /// # Errors
@@ -117,4 +193,16 @@ impl Tape {
     pub(crate) fn finish(self) -> io::Result<()> {
         self.writer.finish().map(drop)
     }
+}
+
+/// Makes what lies at `path` the older recording, and an empty file in its place, which only its owner may read: it says where in a
+/// process's addresses what lies.
+fn begin_file(path: &Path) -> io::Result<BufWriter<File>> {
+    match std::fs::rename(path, path.with_extension(OLDER)) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let mut options = File::options();
+    let file = options.write(true).create_new(true).mode(0o600).open(path);
+    file.map(BufWriter::new)
 }

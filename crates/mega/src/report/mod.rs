@@ -23,7 +23,7 @@ pub(crate) use action::{ActionReport, Words, words};
 pub(crate) use coverage::{CoverageReport, Managed, ProcessCoverage, free_blocks};
 pub(crate) use gain::GainReport;
 pub(crate) use process::{CellReport, LastFailure, MappingReport, ProcessDetail, TallyReport};
-pub(crate) use record::RecordReport;
+pub(crate) use record::{RecordReport, TapeReport};
 pub(crate) use replay::{PointReport, PolicyReplay, RecordingReport, ReplayReport};
 pub(crate) use scan::{
     FolioReport, NotEligibleReport, RegionReport, ScanReport, ScanTotals, region_reports,

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// What `mega record --json` prints.
 #[derive(Clone, Debug, Serialize)]
@@ -22,6 +22,19 @@ pub(crate) struct RecordReport {
     pub(crate) tracker: String,
     /// CPU time of looking, as a share of one core.
     pub(crate) looking_share: f64,
-    /// CPU time of all else: making what was seen into a file, and measuring touches.
+    /// CPU time of measuring touches.
+    pub(crate) measuring_share: f64,
+    /// CPU time of all else: making what was seen into a file. A manager that does not record does without.
     pub(crate) recording_share: f64,
+}
+
+/// The recording that a manager makes: a part of its status.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct TapeReport {
+    pub(crate) file: PathBuf,
+    pub(crate) looks: u64,
+    /// Bytes that are written.
+    pub(crate) bytes: u64,
+    /// CPU time that it took beyond managing.
+    pub(crate) cpu_seconds: f64,
 }

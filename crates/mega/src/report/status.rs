@@ -6,7 +6,7 @@ use mega_core::promotion::Parameters;
 use mega_core::worth::Estimate;
 use serde::{Deserialize, Serialize};
 
-use super::{Actions, Memory, Observed, ProcessReport};
+use super::{Actions, Memory, Observed, ProcessReport, TapeReport};
 
 /// What `mega status --json` prints.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -140,6 +140,9 @@ pub(crate) struct GroupStatus {
     #[serde(default)]
     pub(crate) refused_count: u64,
     pub(crate) actions: Actions,
+    /// The recording that is made of it; `null` where none is.
+    #[serde(default)]
+    pub(crate) recording: Option<TapeReport>,
     /// Why the latest step failed; `null` where it did not.
     #[serde(default)]
     pub(crate) last_error: Option<String>,

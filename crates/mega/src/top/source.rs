@@ -105,6 +105,7 @@ fn everything(interval: Duration) -> Config {
         node_features: None,
         calibrate_when_idle: None,
         metrics: Metrics::default(),
+        record: None,
         selects: vec![select],
     }
 }

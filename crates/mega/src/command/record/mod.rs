@@ -118,13 +118,14 @@ fn tell(args: &Record, report: &RecordReport) -> Result<(), Failure> {
 
 fn in_words(report: &RecordReport) -> String {
     let mut text = format!(
-        "{} looks at {} processes over {:.1} s, in {} ({}); looking took {:.2} % of a core and recording {:.2} %",
+        "{} looks at {} processes over {:.1} s, in {} ({}); looking took {:.2} % of a core, measuring touches {:.2} %, and recording {:.2} %",
         report.looks,
         report.processes,
         report.seconds,
         report.file.display(),
         bytes::format(report.bytes),
         report.looking_share * 100.0,
+        report.measuring_share * 100.0,
         report.recording_share * 100.0,
     );
     if report.missed > 0 {
@@ -152,11 +153,12 @@ mod tests {
             processes: 2,
             tracker: "bpf".to_owned(),
             looking_share: 0.0123,
+            measuring_share: 0.003,
             recording_share: 0.0001,
         };
         assert_eq!(
             in_words(&report),
-            "10 looks at 2 processes over 9.5 s, in a.rec (2 KiB); looking took 1.23 % of a core and recording 0.01 %"
+            "10 looks at 2 processes over 9.5 s, in a.rec (2 KiB); looking took 1.23 % of a core, measuring touches 0.30 %, and recording 0.01 %"
         );
         report.missed = 3;
         assert!(in_words(&report).contains("\n3 more looks"));

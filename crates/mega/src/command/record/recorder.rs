@@ -56,6 +56,7 @@ pub(super) struct Recorder<W> {
     began: Duration,
     cpu_at_begin: Duration,
     looking: Duration,
+    measuring: Duration,
     last: Duration,
     missed: u64,
     told: Told,
@@ -90,6 +91,7 @@ impl<W: Write> Recorder<W> {
             began,
             cpu_at_begin,
             looking: Duration::ZERO,
+            measuring: Duration::ZERO,
             last: Duration::ZERO,
             missed: 0,
             told: Told::default(),
@@ -185,9 +187,11 @@ impl<W: Write> Recorder<W> {
         let claimed = &self.claimed;
         self.told.retain(|process| claimed.contains_key(process));
         let mut news = self.told.news(&self.host, &self.machine, &processes, at);
+        let before = self.machine.cpu_time();
         let measured = self
             .meter
             .measure(&mut self.machine, processes.iter().copied(), at);
+        self.measuring += self.machine.cpu_time().saturating_sub(before);
         news.touches.extend(measured);
         let look = Look {
             at,
@@ -236,7 +240,8 @@ impl<W: Write> Recorder<W> {
             processes: self.told.seen(),
             tracker: self.host.tracker_kind().to_string(),
             looking_share: share(self.looking),
-            recording_share: share(used.saturating_sub(self.looking)),
+            measuring_share: share(self.measuring),
+            recording_share: share(used.saturating_sub(self.looking + self.measuring)),
         })
     }
 }

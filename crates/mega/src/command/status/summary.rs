@@ -396,6 +396,7 @@ pub(in crate::command) mod tests {
                     bytes_copied: 4 << 30,
                     ..Actions::default()
                 },
+                recording: None,
                 last_error: None,
             }],
             compaction: None,

@@ -205,6 +205,7 @@ fn daemon(step: u64) -> ManagerStatus {
                 bytes_given_back: 310 * MIB,
                 ..Actions::default()
             },
+            recording: None,
             last_error: None,
         }],
         compaction: None,

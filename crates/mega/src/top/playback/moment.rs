@@ -123,6 +123,7 @@ impl Known {
                 steps: self.looks,
                 ..Actions::from(&self.done)
             },
+            recording: None,
             last_error: None,
         };
         let cpu_seconds = self.cpu.as_secs_f64();
