@@ -99,7 +99,7 @@ impl PhysicalMemory {
     }
 
     /// `__rmqueue`.
-    fn take(
+    pub(super) fn take(
         &mut self,
         zone: usize,
         order: u8,

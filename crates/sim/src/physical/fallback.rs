@@ -8,8 +8,8 @@ use super::mobility::Mobility;
 use mega_core::compaction::PAGES_PER_BLOCK;
 
 impl PhysicalMemory {
-    /// Takes an area from another kind's lists, with its block where that is allowed (`__rmqueue_fallback`). From no split
-    /// block where `keeps_blocks` is set (`ALLOC_NOFRAGMENT`).
+    /// Takes an area from another kind's lists, with its block where that is allowed (`__rmqueue_claim`), else without
+    /// (`__rmqueue_steal`). From no split block where `keeps_blocks` is set (`ALLOC_NOFRAGMENT`).
     pub(super) fn take_fallback(
         &mut self,
         zone: usize,
@@ -17,25 +17,63 @@ impl PhysicalMemory {
         mobility: Mobility,
         keeps_blocks: bool,
     ) -> Option<Frame> {
+        let claimed = self.claim(zone, order, mobility, keeps_blocks);
+        let found = match claimed {
+            None if !keeps_blocks => self.steal(zone, order, mobility),
+            claimed => claimed,
+        };
+        self.events.fallbacks += u64::from(found.is_some());
+        found
+    }
+
+    fn claim(
+        &mut self,
+        zone: usize,
+        order: u8,
+        mobility: Mobility,
+        keeps_blocks: bool,
+    ) -> Option<Frame> {
+        let (first, found) = self.claimable(zone, order, mobility, keeps_blocks)?;
+        self.claim_block(zone, first, found, order, mobility)
+    }
+
+    /// The largest area of another kind whose block may be claimed, and its order.
+    pub(super) fn claimable(
+        &self,
+        zone: usize,
+        order: u8,
+        mobility: Mobility,
+        keeps_blocks: bool,
+    ) -> Option<(Frame, u8)> {
         let least = if order < BLOCK_ORDER && keeps_blocks {
             BLOCK_ORDER
         } else {
             order
         };
-        let (largest, other) = (least..=LARGEST_ORDER)
+        let found = (least..=LARGEST_ORDER)
             .rev()
+            .filter_map(|found| Some((found, self.fallback(zone, found, mobility)?)))
+            .take_while(|(found, _)| may_claim(*found, mobility));
+        found
+            .map(|(found, other)| (self.first(zone, found, other), found))
+            .find(|(first, found)| {
+                *found >= BLOCK_ORDER || self.is_worth_claiming(first.block_index(), mobility)
+            })
+    }
+
+    /// The area that a list begins with.
+    pub(super) fn first(&self, zone: usize, order: u8, mobility: Mobility) -> Frame {
+        Frame::new(self.zones[zone].lists.list(order, mobility).first)
+    }
+
+    /// Breaks the smallest area of another kind. Its block stays what it is.
+    pub(super) fn steal(&mut self, zone: usize, order: u8, mobility: Mobility) -> Option<Frame> {
+        let (found, other) = (order..=LARGEST_ORDER)
             .find_map(|found| Some((found, self.fallback(zone, found, mobility)?)))?;
-        let may_claim = may_claim(largest, mobility);
-        let (found, other) = if !may_claim && mobility == Mobility::Movable && largest > order {
-            // It cannot have the block, so it breaks the smallest area. That does no lasting harm: it can move.
-            (order..=LARGEST_ORDER)
-                .find_map(|found| Some((found, self.fallback(zone, found, mobility)?)))?
-        } else {
-            (largest, other)
-        };
-        self.events.fallbacks += 1;
-        let first = Frame::new(self.zones[zone].lists.list(found, other).first);
-        Some(self.steal(zone, first, found, order, mobility, may_claim))
+        let first = self.first(zone, found, other);
+        self.remove(first, found, other);
+        self.expand(first, order, found, other);
+        Some(first)
     }
 
     /// Whose list of that order has something (`find_suitable_fallback`).
@@ -45,38 +83,29 @@ impl PhysicalMemory {
         others.find(|&other| lists.list(order, other).first != NONE)
     }
 
-    /// `steal_suitable_fallback`.
-    fn steal(
+    /// Makes the block of a free area one of this kind, and takes an area from it (`try_to_steal_block`).
+    pub(super) fn claim_block(
         &mut self,
         zone: usize,
         first: Frame,
         found: u8,
         order: u8,
         mobility: Mobility,
-        may_claim: bool,
-    ) -> Frame {
-        let other = self.mobility_of(first);
+    ) -> Option<Frame> {
         if found >= BLOCK_ORDER {
-            self.remove(first, found, other);
+            self.remove(first, found, self.mobility_of(first));
             for block in 0..1u32 << (found - BLOCK_ORDER) {
                 let block = &mut self.blocks[(first.block_index() + block) as usize];
                 self.events.blocks_claimed += u64::from(block.mobility != mobility);
                 block.mobility = mobility;
             }
             self.expand(first, order, found, mobility);
-            return first;
+            return Some(first);
         }
         let block = first.block_index();
-        if may_claim && self.is_worth_claiming(block, mobility) {
-            self.change_kind(block, mobility);
-            self.events.blocks_claimed += 1;
-            if let Some(first) = self.take_smallest(zone, order, mobility) {
-                return first;
-            }
-        }
-        self.remove(first, found, other);
-        self.expand(first, order, found, other);
-        first
+        self.change_kind(block, mobility);
+        self.events.blocks_claimed += 1;
+        self.take_smallest(zone, order, mobility)
     }
 
     /// Whether at least half of the block is free or of the kind that is wanted.

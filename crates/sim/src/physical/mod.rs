@@ -1,4 +1,4 @@
-//! Physical memory: nodes, zones and blocks, and the buddy allocator of Linux 6.12 over them.
+//! Physical memory: nodes, zones and blocks, and the buddy allocator of Linux 6.12 (Debian's 6.12.117) over them.
 //!
 //! The files follow `mm/page_alloc.c`: `buddy` takes and gives back areas, `fallback` takes from blocks of another kind,
 //! `isolate` empties chosen blocks as `alloc_contig_range` does, `layout` makes zones and watermarks. `check` says what must
@@ -16,6 +16,8 @@ mod layout;
 mod list;
 mod mobility;
 mod observe;
+#[cfg(test)]
+mod recorded;
 #[cfg(test)]
 mod tests;
 mod zone;
