@@ -266,6 +266,35 @@ fn whole_runs_beside_the_manager_are_timed_to_their_end() {
 }
 
 #[test]
+#[ignore = "takes long: make test-long"]
+fn six_programs_at_once_all_do_something_under_one_daemon() {
+    if !can_run("six_programs_at_once_all_do_something_under_one_daemon") {
+        return;
+    }
+    let alone = Alone::new();
+    let output = run(alone.live_for("3", "machine", &MODES).arg("--rounds=1"));
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let results: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_accounts(&results, &MODES);
+    for did in [
+        "memcached_per_second",
+        "redis_per_second",
+        "redis_saves",
+        "mariadb_per_second",
+        "jvm_per_second",
+        "gathered_per_second",
+        "jobs_per_second",
+    ] {
+        for mode in MODES {
+            let found = values(&results, mode, did);
+            assert!(found.len() == 1 && found[0] > 0.0, "{did}, {mode}");
+        }
+    }
+    assert!(values(&results, "mega:adaptive", "manager_cpu_share")[0] > 0.0);
+    alone.assert_clean();
+}
+
+#[test]
 fn the_static_modes_are_what_they_say() {
     if !can_run("the_static_modes_are_what_they_say") {
         return;

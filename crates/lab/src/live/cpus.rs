@@ -37,28 +37,70 @@ pub(super) fn keep_to_first() -> Result<(), Error> {
     keep_to(*first).map_err(|e| Error::io(format!("keeping the lab on CPU {first}"), e))
 }
 
-/// The calling thread on the last CPU, for as long as this lives.
-pub(super) struct OnLast {
-    before: CpuSet,
+/// Where what is measured runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Placement {
+    /// Apart from the lab and the manager, as this module says.
+    Apart,
+    /// As on anybody's machine: everything on every CPU, the clients and the manager too.
+    Everywhere,
 }
 
-impl OnLast {
-    /// Moves the calling thread there.
+impl Placement {
+    /// The CPUs of a program, as taskset(1) reads them.
+    pub(super) fn of_program(self) -> String {
+        match self {
+            Placement::Apart => for_programs(),
+            Placement::Everywhere => every(),
+        }
+    }
+
+    /// Those of a server of one thread.
+    pub(super) fn of_server(self) -> String {
+        match self {
+            Placement::Apart => last(),
+            Placement::Everywhere => every(),
+        }
+    }
+
+    /// Moves the calling thread to where clients run, for as long as what it returns lives.
     ///
     /// # Errors
     /// When the kernel refuses.
-    pub(super) fn keep() -> Result<Self, Error> {
-        let before = sched_getaffinity(None)
-            .map_err(|e| Error::io("reading which CPUs the lab may use", e))?;
-        if let Some(last) = all().last() {
-            keep_to(*last)
-                .map_err(|e| Error::io(format!("keeping a server's clients on CPU {last}"), e))?;
+    pub(super) fn move_client(self) -> Result<Moved, Error> {
+        match self {
+            Placement::Apart => Moved::to(all().last().map_or(&[], std::slice::from_ref)),
+            Placement::Everywhere => Moved::to(all()),
         }
-        Ok(OnLast { before })
     }
 }
 
-impl Drop for OnLast {
+/// The calling thread on other CPUs, for as long as this lives.
+pub(super) struct Moved {
+    before: CpuSet,
+}
+
+impl Moved {
+    fn to(cpus: &[usize]) -> Result<Self, Error> {
+        let before = sched_getaffinity(None)
+            .map_err(|e| Error::io("reading which CPUs the lab may use", e))?;
+        let mut set = CpuSet::new();
+        for cpu in cpus {
+            set.set(*cpu);
+        }
+        if !cpus.is_empty() {
+            sched_setaffinity(None, &set).map_err(|e| {
+                Error::io(
+                    format!("moving a server's clients to CPU {}", list(cpus)),
+                    e,
+                )
+            })?;
+        }
+        Ok(Moved { before })
+    }
+}
+
+impl Drop for Moved {
     fn drop(&mut self) {
         // Where that fails the lab goes on beside its programs: slower, and no less right.
         let _ = sched_setaffinity(None, &self.before);
@@ -106,7 +148,7 @@ mod tests {
     fn clients_work_on_the_last_cpu_and_the_lab_then_where_it_did() {
         let allowed = || sched_getaffinity(None).expect("the thread's CPUs");
         let before = allowed();
-        let on_last = OnLast::keep().expect("the last CPU");
+        let on_last = Placement::Apart.move_client().expect("the last CPU");
         let there = allowed();
         assert_eq!(there.count(), 1);
         assert!(there.is_set(*all().last().expect("a CPU")));

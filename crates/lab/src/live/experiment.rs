@@ -40,6 +40,8 @@ pub(crate) struct Experiment {
     /// How often the memory that [`Run::size`] says can be resident at once, all processes of one mode together.
     pub(crate) most_resident: u32,
     pub(crate) rounds: Rounds,
+    /// Whether the manager is as a user has it: on every CPU, and with its defaults in place of the lab's interval.
+    pub(crate) by_defaults: bool,
 }
 
 /// How the modes of one round are run. A run gives a value for every metric that it can tell in its mode.

@@ -6,6 +6,7 @@
 
 mod command;
 mod cpus;
+mod daemon;
 mod evaluate;
 mod experiment;
 mod experiments;
@@ -15,6 +16,7 @@ mod goal;
 mod in_turns;
 mod machine;
 mod manager_report;
+mod memory_events;
 pub(crate) mod metric;
 mod mode;
 mod output;

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use mega_core::bytes;
 use mega_linux::calibrate::Place;
 
-use super::cpus;
+use super::cpus::{self, Placement};
 use super::manager_report;
 use super::mode::Mode;
 use super::process::Process;
@@ -35,6 +35,7 @@ const NAP: Duration = Duration::from_millis(20);
 /// One run of an experiment.
 pub(crate) struct Run<'a> {
     pub(crate) mode: &'a Mode,
+    pub(crate) placement: Placement,
     /// Bytes of memory that the experiment's program uses, a multiple of 2 MiB.
     pub(crate) size: u64,
     /// How long the steady part is measured.
@@ -55,10 +56,14 @@ impl Run<'_> {
     /// # Errors
     /// When this program's own file cannot be found.
     pub(crate) fn command(&self, program: impl AsRef<OsStr>) -> Result<Command, Error> {
-        self.command_on(&cpus::for_programs(), program, AtTheLabsEnd::Terminate)
+        self.command_on(
+            &self.placement.of_program(),
+            program,
+            AtTheLabsEnd::Terminate,
+        )
     }
 
-    /// The same for a server of one thread, on the CPU of its clients ([`cpus::OnLast`]).
+    /// The same for a server of one thread, on the CPU of its clients ([`Placement::Apart`]).
     ///
     /// # Errors
     /// As [`Run::command`].
@@ -66,7 +71,11 @@ impl Run<'_> {
         &self,
         program: impl AsRef<OsStr>,
     ) -> Result<Command, Error> {
-        self.command_on(&cpus::last(), program, AtTheLabsEnd::Terminate)
+        self.command_on(
+            &self.placement.of_server(),
+            program,
+            AtTheLabsEnd::Terminate,
+        )
     }
 
     fn command_on(
@@ -113,7 +122,7 @@ impl Run<'_> {
     }
 
     /// A state directory with nothing but the calibration of this machine.
-    fn fresh_state(&self) -> Result<PathBuf, Error> {
+    pub(super) fn fresh_state(&self) -> Result<PathBuf, Error> {
         let state = self.scratch.join("state");
         let place = Place::of_this_user().map_err(Error::Failed)?;
         let file = place.file();
@@ -138,6 +147,13 @@ impl Run<'_> {
     pub(crate) fn beside(&self, program: impl AsRef<OsStr>) -> Command {
         let mut command = ending_with_the_lab(AtTheLabsEnd::Terminate);
         command.arg(program);
+        command
+    }
+
+    /// The same on every CPU.
+    pub(crate) fn beside_on_every_cpu(&self, program: impl AsRef<OsStr>) -> Command {
+        let mut command = self.beside("taskset");
+        command.args(["--cpu-list", &cpus::every()]).arg(program);
         command
     }
 
@@ -338,6 +354,8 @@ fn ending_with_the_lab(end: AtTheLabsEnd) -> Command {
     };
     let mut command = Command::new("setpriv");
     command.args(["--pdeathsig", signal, "--"]);
+    // Where memory runs out, an experiment is the first to go.
+    command.args(["choom", "--adjust", "1000", "--"]);
     command
 }
 

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use tempfile::TempDir;
 
+use super::cpus::Placement;
 use super::evaluate;
 use super::experiment::{Experiment, Rounds};
 use super::globals::Globals;
@@ -108,6 +109,7 @@ impl Runner<'_> {
     ) -> Run<'a> {
         Run {
             mode,
+            placement: Placement::Apart,
             size: plan.size,
             measured: plan.measured,
             interval: plan.interval,

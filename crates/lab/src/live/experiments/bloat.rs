@@ -39,6 +39,7 @@ pub(super) const BLOAT: Experiment = Experiment {
     modes: super::server_modes,
     most_resident: 2,
     rounds: Rounds::WholeRuns(run),
+    by_defaults: false,
 };
 
 #[allow(clippy::cast_precision_loss)]

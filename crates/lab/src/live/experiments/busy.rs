@@ -1,13 +1,12 @@
 //! `busy`: whole runs of programs that use every CPU, the manager among them.
 
 use std::ffi::OsStr;
-use std::fs::File;
-use std::io::{BufWriter, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
 use super::java;
+use super::machine::batch::{GZIP, SORT, text};
 use crate::error::Error;
 use crate::live::cpus;
 use crate::live::experiment::{Experiment, Rounds};
@@ -18,16 +17,7 @@ use crate::live::output::output_of;
 use crate::live::package::Program;
 use crate::live::run::Run;
 use crate::programs;
-use crate::random::{Random, mix};
 
-const GZIP: Program = Program {
-    name: "gzip",
-    package: "gzip",
-};
-const SORT: Program = Program {
-    name: "sort",
-    package: "coreutils",
-};
 const SQLITE: Program = Program {
     name: "sqlite3",
     package: "sqlite3",
@@ -77,6 +67,7 @@ pub(super) const BUSY: Experiment = Experiment {
     modes,
     most_resident: 1,
     rounds: Rounds::WholeRuns(run),
+    by_defaults: true,
 };
 
 fn modes() -> Vec<Mode> {
@@ -85,7 +76,7 @@ fn modes() -> Vec<Mode> {
 
 fn run(run: &Run<'_>) -> Result<Sample, Error> {
     java::compile_source(run, "Visits.java", VISITS)?;
-    let text = text(run)?;
+    let text = text(run, run.size / 16)?;
     let members: [(Metric, Command); 6] = [
         (RANDOM_TIME, workloads(run, "random", run.size / 4)?),
         (LOOK_UPS_TIME, workloads(run, "xs-lookup", run.size / 256)?),
@@ -181,18 +172,4 @@ fn gzip(run: &Run<'_>, text: &Path) -> Result<Command, Error> {
     command.args(["-c", r#"exec "$0" --stdout "$1" > /dev/null"#]);
     command.arg(GZIP.find()?).arg(text);
     Ok(command)
-}
-
-/// A file of lines of random numbers, a sixteenth of the memory.
-fn text(run: &Run<'_>) -> Result<PathBuf, Error> {
-    let path = run.scratch.join("lines.txt");
-    let attempted = || format!("writing {}", path.display());
-    let file = File::create(&path).map_err(|e| Error::io(attempted(), e))?;
-    let mut file = BufWriter::new(file);
-    let mut random = Random::new(mix(run.seed));
-    for _ in 0..run.size / 16 / 17 {
-        writeln!(file, "{:016x}", random.word()).map_err(|e| Error::io(attempted(), e))?;
-    }
-    file.flush().map_err(|e| Error::io(attempted(), e))?;
-    Ok(path)
 }

@@ -34,6 +34,7 @@ pub(super) const CHURN: Experiment = Experiment {
     modes: Mode::usual,
     most_resident: 1,
     rounds: Rounds::WholeRuns(run),
+    by_defaults: false,
 };
 
 #[allow(clippy::cast_precision_loss)]

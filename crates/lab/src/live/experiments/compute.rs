@@ -51,6 +51,7 @@ pub(super) const COMPUTE: Experiment = Experiment {
     modes: Mode::usual,
     most_resident: 1,
     rounds: Rounds::WholeRuns(run),
+    by_defaults: false,
 };
 
 fn run(run: &Run<'_>) -> Result<Sample, Error> {

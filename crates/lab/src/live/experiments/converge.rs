@@ -62,6 +62,7 @@ pub(super) const CONVERGE: Experiment = Experiment {
     },
     most_resident: 1,
     rounds: Rounds::WholeRuns(run),
+    by_defaults: false,
 };
 
 #[allow(clippy::cast_precision_loss)]

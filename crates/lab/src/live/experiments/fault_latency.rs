@@ -94,6 +94,7 @@ pub(super) const FAULT_LATENCY: Experiment = Experiment {
     modes: Mode::usual,
     most_resident: 1,
     rounds: Rounds::WholeRuns(run),
+    by_defaults: false,
 };
 
 fn run(run: &Run<'_>) -> Result<Sample, Error> {

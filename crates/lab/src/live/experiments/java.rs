@@ -51,6 +51,7 @@ pub(super) const JAVA_HEAP: Experiment = Experiment {
     // The heap and what the JVM has beside it.
     most_resident: 2,
     rounds: Rounds::WholeRuns(run),
+    by_defaults: false,
 };
 
 #[allow(clippy::cast_precision_loss)]

@@ -55,6 +55,7 @@ impl Kernel {
             goals: GOALS,
             modes: Mode::usual,
             most_resident: 1,
+            by_defaults: false,
             rounds: Rounds::InTurns(InTurns {
                 program: self.name,
                 command,

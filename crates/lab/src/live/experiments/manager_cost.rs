@@ -67,6 +67,7 @@ pub(super) const MANAGER_COST: Experiment = Experiment {
     modes: || vec![Mode::Base, Mode::Mega("base"), Mode::Mega("adaptive")],
     most_resident: 1,
     rounds: Rounds::WholeRuns(run),
+    by_defaults: false,
 };
 
 #[allow(clippy::cast_precision_loss)]

@@ -53,6 +53,7 @@ pub(super) const MEMCACHED_UNDER_LOAD: Experiment = Experiment {
     // The fragmenter has all of its memory at one moment, and holds three quarters of it when the server comes.
     most_resident: 5,
     rounds: Rounds::WholeRuns(run),
+    by_defaults: false,
 };
 
 #[allow(clippy::cast_precision_loss)]
@@ -69,6 +70,7 @@ fn run(run: &Run<'_>) -> Result<Sample, Error> {
         port: server.port(),
         connections: CLIENTS,
         value_bytes: 4 << 10,
+        placement: run.placement,
     };
     let keys = run.size / BYTES_OF_4_KIB;
     load.send_all::<MemcachedText>(run, (0..keys).map(Request::Set))?;

@@ -14,6 +14,7 @@ mod hash_join;
 pub(super) mod java;
 mod kernel;
 mod latency;
+mod machine;
 mod manager_cost;
 mod memcached;
 mod mysql;
@@ -29,7 +30,7 @@ use super::experiment::Experiment;
 use super::mode::Mode;
 
 /// Every experiment, in the order in which `all` runs them.
-pub(crate) const ALL: [&Experiment; 20] = [
+pub(crate) const ALL: [&Experiment; 21] = [
     &fault_latency::FAULT_LATENCY,
     &bloat::BLOAT,
     &sparse_use::SPARSE_USE,
@@ -48,6 +49,7 @@ pub(crate) const ALL: [&Experiment; 20] = [
     &python::PYTHON_ARRAYS,
     &compute::COMPUTE,
     &busy::BUSY,
+    &machine::MACHINE,
     &manager_cost::MANAGER_COST,
     &converge::CONVERGE,
 ];

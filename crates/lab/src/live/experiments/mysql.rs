@@ -7,7 +7,7 @@ use crate::live::metric::{Better, HUGE, MANAGER_CPU, Metric, RESIDENT, Sample, U
 use crate::live::mode::Mode;
 use crate::live::run::Run;
 use crate::live::server::mariadb::{CLIENT, INSTALL, MARIADBD, MariaDb};
-use crate::live::server::sysbench::{SYSBENCH, read_only};
+use crate::live::server::sysbench::{SYSBENCH, read_settled};
 use crate::resident;
 
 /// Bytes of memory for each row, of which it takes some 250: making 700 000 rows for 1 GiB takes some 8 s.
@@ -71,6 +71,7 @@ pub(super) const MYSQL: Experiment = Experiment {
     // The server itself, without any data, has some 150 MiB.
     most_resident: 2,
     rounds: Rounds::WholeRuns(run),
+    by_defaults: false,
 };
 
 #[allow(clippy::cast_precision_loss)]
@@ -79,7 +80,7 @@ fn run(run: &Run<'_>) -> Result<Sample, Error> {
     let database = MariaDb::start(run, run.size / 4 * 3)?;
     database.fill(run, rows)?;
     let checksum = database.checksum(run)?;
-    let report = read_only(run, &database, rows)?;
+    let report = read_settled(run, &database, rows, 95)?;
     let resident = resident::of(database.server.pid())?;
     if database.checksum(run)? != checksum {
         return Err(Error::Failed(
@@ -91,7 +92,7 @@ fn run(run: &Run<'_>) -> Result<Sample, Error> {
         .with(TRANSACTIONS, report.transactions_per_second)
         .with(MIN, report.min)
         .with(AVERAGE, report.average)
-        .with(P95, report.p95)
+        .with(P95, report.percentile)
         .with(MAX, report.max)
         .with(RESIDENT, resident.resident_bytes as f64)
         .with(HUGE, resident.huge_bytes as f64)

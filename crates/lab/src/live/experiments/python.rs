@@ -30,13 +30,13 @@ pub(crate) const PROGRAMS: [Program; 2] = [PYTHON, NUMPY];
 /// The program.
 const SOURCE: &str = include_str!("../../programs/sort_and_gather.py");
 
-const GATHERED: Metric = Metric::new(
+pub(super) const GATHERED: Metric = Metric::new(
     "gathered_per_second",
     "elements gathered per second",
     Unit::PerSecond,
     Better::Higher,
 );
-const SORTED: Metric = Metric::new(
+pub(super) const SORTED: Metric = Metric::new(
     "sorted_per_second",
     "elements sorted per second",
     Unit::PerSecond,
@@ -60,13 +60,14 @@ pub(super) const PYTHON_ARRAYS: Experiment = Experiment {
     // The check at the end makes arrays as large as those it checks.
     most_resident: 2,
     rounds: Rounds::WholeRuns(run),
+    by_defaults: false,
 };
 
 /// What the program finds over its last seconds, in elements per second.
 #[derive(Deserialize)]
-struct Rates {
-    sorted: f64,
-    gathered: f64,
+pub(super) struct Rates {
+    pub(super) sorted: f64,
+    pub(super) gathered: f64,
 }
 
 /// What runs the program.
@@ -80,23 +81,30 @@ pub(crate) fn command(run: &Run<'_>) -> Result<Command, Error> {
         .arg(run.size.to_string())
         .arg(run.seed.to_string())
         .arg(run.measured.as_secs_f64().to_string())
-        .arg(rates(run));
+        .arg(file(run));
     Ok(command)
 }
 
 /// The file that the program writes its rates to.
-fn rates(run: &Run<'_>) -> PathBuf {
+fn file(run: &Run<'_>) -> PathBuf {
     run.scratch.join("rates.json")
+}
+
+/// What the program found, once it has ended.
+///
+/// # Errors
+/// When its file cannot be read.
+pub(super) fn rates(run: &Run<'_>) -> Result<Rates, Error> {
+    let file = file(run);
+    let attempted = format!("reading the program's rates in {}", file.display());
+    let text = std::fs::read_to_string(&file).map_err(|e| Error::io(&*attempted, e))?;
+    serde_json::from_str(&text).map_err(|e| Error::Failed(format!("{attempted}: {e}")))
 }
 
 #[allow(clippy::cast_precision_loss)]
 fn run(run: &Run<'_>) -> Result<Sample, Error> {
     let done = run.settled_workload(command(run)?)?;
-    let rates = rates(run);
-    let attempted = format!("reading the program's rates in {}", rates.display());
-    let text = std::fs::read_to_string(&rates).map_err(|e| Error::io(&*attempted, e))?;
-    let rates: Rates =
-        serde_json::from_str(&text).map_err(|e| Error::Failed(format!("{attempted}: {e}")))?;
+    let rates = rates(run)?;
     Ok(Sample::default()
         .with(GATHERED, rates.gathered)
         .with(SORTED, rates.sorted)

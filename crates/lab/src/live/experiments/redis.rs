@@ -92,6 +92,7 @@ pub(super) const REDIS_UNDER_LOAD: Experiment = Experiment {
     // The fragmenter holds half of its memory when the server comes. With the server, and the clients' buffers.
     most_resident: 4,
     rounds: Rounds::WholeRuns(run),
+    by_defaults: false,
 };
 
 #[allow(clippy::cast_precision_loss)]
@@ -107,6 +108,7 @@ fn run(run: &Run<'_>) -> Result<Sample, Error> {
         port: server.port(),
         connections: CLIENTS,
         value_bytes: 4 << 10,
+        placement: run.placement,
     };
     let keys = run.size / 2 / BYTES_OF_4_KIB;
     load.send_all::<Resp>(run, (0..keys).map(Request::Set))?;
@@ -140,6 +142,7 @@ fn large_sets(run: &Run<'_>, port: u16) -> Result<Loaded, Error> {
         port,
         connections: (sets / LARGE_EACH).clamp(1, LARGE_CLIENTS),
         value_bytes: 2 << 20,
+        placement: run.placement,
     };
     load.send_all::<Resp>(run, requests.take(sets))
 }

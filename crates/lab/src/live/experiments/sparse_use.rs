@@ -47,6 +47,7 @@ pub(super) const SPARSE_USE: Experiment = Experiment {
     modes: Mode::usual,
     most_resident: 1,
     rounds: Rounds::WholeRuns(run),
+    by_defaults: false,
 };
 
 #[allow(clippy::cast_precision_loss)]

@@ -29,6 +29,7 @@ pub(super) const STRIDE: Experiment = Experiment {
     modes: Mode::usual,
     most_resident: 1,
     rounds: Rounds::WholeRuns(run),
+    by_defaults: false,
 };
 
 #[allow(clippy::cast_precision_loss)]

@@ -45,7 +45,7 @@ fn draw_head(picture: &mut Picture, results: &Results) -> f64 {
         y += 20.0;
         picture.text(MARGIN, y, style(17, true, INK), &line);
     }
-    draw_small(picture, y + 4.0, &settings::line(&results.settings)) + GAP
+    draw_small(picture, y + 4.0, &settings::line(results)) + GAP
 }
 
 fn draw_metric(picture: &mut Picture, top: f64, metric: &MetricResult, modes: &[Mode]) -> f64 {

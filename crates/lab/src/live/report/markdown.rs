@@ -14,7 +14,7 @@ pub(super) fn draw(results: &Results) -> String {
         let line = escape(&goal::line(goal, results));
         push_paragraph(&mut text, &format!("**{}**: {line}", goal::verdict(goal)));
     }
-    push_paragraph(&mut text, &escape(&settings::line(&results.settings)));
+    push_paragraph(&mut text, &escape(&settings::line(results)));
     push_table(&mut text, &values(results));
     for note in ratio::notes(std::slice::from_ref(results)) {
         push_paragraph(&mut text, &escape(&note));

@@ -6,7 +6,8 @@ use crate::live::experiments;
 use crate::live::results::{Results, Settings};
 
 /// In one line, with what the tables show.
-pub(super) fn line(settings: &Settings) -> String {
+pub(super) fn line(results: &Results) -> String {
+    let settings = &results.settings;
     let rounds = match settings.rounds {
         1 => "one round".to_owned(),
         rounds => format!("medians of {rounds} rounds"),
@@ -16,11 +17,18 @@ pub(super) fn line(settings: &Settings) -> String {
     } else {
         ""
     };
+    let manager = if is_by_defaults(results) {
+        "the manager has its defaults".to_owned()
+    } else {
+        format!(
+            "the manager looks every {:.0} ms",
+            settings.interval_seconds * 1000.0
+        )
+    };
     format!(
-        "{}; {rounds} of {} s{turns}; the manager looks every {:.0} ms; in brackets the ratio to base",
+        "{}; {rounds} of {} s{turns}; {manager}; in brackets the ratio to base",
         bytes::format(settings.size_bytes),
         settings.measured_seconds,
-        settings.interval_seconds * 1000.0
     )
 }
 
@@ -42,12 +50,21 @@ pub(super) fn command(results: &Results) -> String {
             .map(|mode| format!(" --mode {mode}"))
             .collect(),
     };
+    let interval = if is_by_defaults(results) {
+        String::new()
+    } else {
+        format!(" --interval {interval_seconds}")
+    };
     format!(
-        "mega lab live {} --size {} --rounds {rounds} --seconds {measured_seconds} --interval {interval_seconds}{}",
+        "mega lab live {} --size {} --rounds {rounds} --seconds {measured_seconds}{interval}{}",
         results.experiment,
         argument(size_bytes),
         modes.concat()
     )
+}
+
+fn is_by_defaults(results: &Results) -> bool {
+    experiments::find(&results.experiment).is_some_and(|experiment| experiment.by_defaults)
 }
 
 /// A number of bytes as [`bytes::parse`] reads exactly it.
@@ -75,14 +92,17 @@ mod tests {
 
     #[test]
     fn the_line_says_which_way_it_was() {
-        let mut settings = example::three_rounds().settings;
+        let mut results = example::three_rounds();
         assert_eq!(
-            line(&settings),
+            line(&results),
             "512 MiB; medians of 3 rounds of 3 s; in each, all modes' programs existed at once and took turns; the \
              manager looks every 200 ms; in brackets the ratio to base"
         );
-        settings.in_turns = false;
-        assert!(line(&settings).contains("3 rounds of 3 s; the manager"));
+        results.settings.in_turns = false;
+        assert!(line(&results).contains("3 rounds of 3 s; the manager looks"));
+        results.experiment = "busy".to_owned();
+        assert!(line(&results).contains("the manager has its defaults"));
+        assert!(!command(&results).contains("--interval"));
     }
 
     proptest::proptest! {

@@ -20,7 +20,7 @@ pub(in crate::live) fn draw(results: &Results, colours: bool) -> String {
     let mut text = String::new();
     let title = format!("{}: {}", results.experiment, results.title);
     push_wrapped(&mut text, &title);
-    push_wrapped(&mut text, &settings::line(&results.settings));
+    push_wrapped(&mut text, &settings::line(results));
     push_goals(&mut text, goal::missed(results), results, colours);
     for block in panel::blocks(panels(results), WIDTH) {
         // Writing to a String does not fail.

@@ -1,5 +1,5 @@
 //! A closed-loop load on a key-value server: each connection has one request under way and sends the next after the
-//! answer, as `redis-benchmark` and `memtier_benchmark` do. One thread serves all connections, on the server's CPU.
+//! answer, as `redis-benchmark` and `memtier_benchmark` do. One thread serves all connections.
 
 use std::time::{Duration, Instant};
 
@@ -11,7 +11,7 @@ use super::protocol::Protocol;
 use super::requests::{Request, gets_and_sets};
 use super::settling::settle_under_load;
 use crate::error::Error;
-use crate::live::cpus::OnLast;
+use crate::live::cpus::Placement;
 use crate::live::run::Run;
 
 /// Decimal digits to which latencies are told apart.
@@ -26,6 +26,8 @@ pub(crate) struct Load {
     pub(crate) connections: usize,
     /// Bytes of each value, a multiple of 8.
     pub(crate) value_bytes: usize,
+    /// Where the thread runs that serves them.
+    pub(crate) placement: Placement,
 }
 
 impl Load {
@@ -38,7 +40,7 @@ impl Load {
         &self,
         mut requests: impl Iterator<Item = Request>,
     ) -> Result<Loaded, Error> {
-        let _on_last = OnLast::keep()?;
+        let _moved = self.placement.move_client()?;
         let mut loaded = Loaded::new()?;
         let mut lanes = (0..self.connections)
             .map(|_| Lane::open(self.port))

@@ -8,7 +8,7 @@ pub(crate) mod memcached;
 pub(crate) mod memcached_text;
 pub(crate) mod protocol;
 pub(crate) mod redis;
-mod redis_client;
+pub(crate) mod redis_client;
 pub(crate) mod redis_hashes;
 pub(crate) mod requests;
 pub(crate) mod resp;

@@ -24,17 +24,22 @@ pub(crate) struct Report {
     /// Latencies of transactions, in nanoseconds.
     pub(crate) min: f64,
     pub(crate) average: f64,
-    pub(crate) p95: f64,
+    /// Below which the percentage is that was asked for.
+    pub(crate) percentile: f64,
     pub(crate) max: f64,
 }
 
-/// Reads at random while the server's huge memory settles, and then for the time that is measured, in whole seconds
-/// since `sysbench` counts in them, which alone is told.
+/// Reads at random while the server's huge memory settles, and then for the time that is measured, which alone is told.
 ///
 /// # Errors
-/// When `sysbench` cannot be started or fails, its report is not understood, or the lab is interrupted.
-pub(crate) fn read_only(run: &Run<'_>, database: &MariaDb, rows: u64) -> Result<Report, Error> {
-    let mut settling = command(run, database, rows, 0)?;
+/// As [`read_at_once`].
+pub(crate) fn read_settled(
+    run: &Run<'_>,
+    database: &MariaDb,
+    rows: u64,
+    percentile: u8,
+) -> Result<Report, Error> {
+    let mut settling = command(run, database, rows, percentile, 0)?;
     settling
         .stdin(Stdio::null())
         .stdout(Stdio::null())
@@ -45,10 +50,24 @@ pub(crate) fn read_only(run: &Run<'_>, database: &MariaDb, rows: u64) -> Result<
     let load = Endless(child);
     run.settle(database.server.pid(), run.size)?;
     drop(load);
+    read_at_once(run, database, rows, percentile)
+}
+
+/// Reads at random for the time that is measured, in whole seconds since `sysbench` counts in them. Tells the latency below which
+/// that percentage is.
+///
+/// # Errors
+/// When `sysbench` cannot be started or fails, its report is not understood, or the lab is interrupted.
+pub(crate) fn read_at_once(
+    run: &Run<'_>,
+    database: &MariaDb,
+    rows: u64,
+    percentile: u8,
+) -> Result<Report, Error> {
     let seconds = run.measured.as_secs() + u64::from(run.measured.subsec_nanos() > 0);
-    let text = output_of(command(run, database, rows, seconds.max(1))?)?;
+    let text = output_of(command(run, database, rows, percentile, seconds.max(1))?)?;
     run.interrupt.check()?;
-    parse(&text).ok_or_else(|| {
+    parse(&text, percentile).ok_or_else(|| {
         Error::Failed(format!(
             "sysbench's report is not as it was known to be:\n{text}"
         ))
@@ -56,11 +75,18 @@ pub(crate) fn read_only(run: &Run<'_>, database: &MariaDb, rows: u64) -> Result<
 }
 
 /// A `sysbench` that runs for some seconds, or without end for 0.
-fn command(run: &Run<'_>, database: &MariaDb, rows: u64, seconds: u64) -> Result<Command, Error> {
+fn command(
+    run: &Run<'_>,
+    database: &MariaDb,
+    rows: u64,
+    percentile: u8,
+    seconds: u64,
+) -> Result<Command, Error> {
     let mut command = run.beside(SYSBENCH.find()?);
     command
         .args(["oltp_read_only", "--db-driver=mysql", "--mysql-user=root"])
-        .args(["--tables=1", "--events=0", "--percentile=95"])
+        .args(["--tables=1", "--events=0"])
+        .arg(format!("--percentile={percentile}"))
         .arg(format!("--mysql-db={DATABASE}"))
         .arg(format!("--mysql-socket={}", database.socket.display()))
         .arg(format!("--table-size={rows}"))
@@ -81,7 +107,7 @@ impl Drop for Endless {
     }
 }
 
-fn parse(report: &str) -> Option<Report> {
+fn parse(report: &str, percentile: u8) -> Option<Report> {
     let value = |name: &str| {
         let lines = report.lines().map(str::trim);
         let mut found = lines.filter_map(|line| line.strip_prefix(name));
@@ -91,12 +117,12 @@ fn parse(report: &str) -> Option<Report> {
         .split_once('(')?
         .1
         .strip_suffix(" per sec.)")?;
-    let nanoseconds = |name| Some(value(name)?.parse::<f64>().ok()? * 1e6);
+    let nanoseconds = |name: &str| Some(value(name)?.parse::<f64>().ok()? * 1e6);
     Some(Report {
         transactions_per_second: rate.parse().ok()?,
         min: nanoseconds("min:")?,
         average: nanoseconds("avg:")?,
-        p95: nanoseconds("95th percentile:")?,
+        percentile: nanoseconds(&format!("{percentile}th percentile:"))?,
         max: nanoseconds("max:")?,
     })
 }
@@ -117,17 +143,18 @@ mod tests {
             transactions_per_second: 2336.0,
             min: 0.52e6,
             average: 4.88e6,
-            p95: 8.5e6,
+            percentile: 8.5e6,
             max: 33.63e6,
         };
-        assert_eq!(parse(text), Some(expected));
-        assert_eq!(parse(&text.replace("max", "most")), None);
+        assert_eq!(parse(text, 95), Some(expected));
+        assert_eq!(parse(text, 99), None);
+        assert_eq!(parse(&text.replace("max", "most"), 95), None);
     }
 
     proptest::proptest! {
         #[test]
-        fn parsing_never_panics(text: String) {
-            let _ = parse(&text);
+        fn parsing_never_panics(text: String, percentile: u8) {
+            let _ = parse(&text, percentile);
         }
     }
 }

@@ -14,6 +14,7 @@ use super::requests::Request;
 use super::resp::Resp;
 use super::{memcached, redis, sysbench};
 use crate::interrupt::Interrupt;
+use crate::live::cpus::Placement;
 use crate::live::mode::Mode;
 use crate::live::run::Run;
 
@@ -22,6 +23,7 @@ fn in_a_run(test: impl FnOnce(&Run<'_>)) {
     let scratch = tempfile::tempdir().unwrap();
     test(&Run {
         mode: &Mode::Base,
+        placement: Placement::Apart,
         size: 64 << 20,
         measured: Duration::from_secs(1),
         interval: Duration::from_millis(100),
@@ -41,6 +43,7 @@ fn is_loaded_and_checked<P: Protocol>(run: &Run<'_>, server: Server) {
         port: server.port(),
         connections: 4,
         value_bytes,
+        placement: Placement::Apart,
     };
     load(4096)
         .send_all::<P>(run, (0..100).map(Request::Set))
@@ -78,6 +81,7 @@ fn values_larger_than_a_socket_takes_are_stored() {
             port: server.port(),
             connections: 3,
             value_bytes: 2 << 20,
+            placement: Placement::Apart,
         };
         let requests = [Request::Set(1), Request::Set(2), Request::Set(3)];
         load.send_all::<Resp>(run, requests.into_iter()).unwrap();
@@ -110,7 +114,7 @@ fn mariadb_is_filled_read_and_unchanged() {
         database.fill(run, 2000).unwrap();
         let checksum = database.checksum(run).unwrap();
         assert!(checksum.starts_with("sbtest.sbtest1\t"), "{checksum}");
-        let report = sysbench::read_only(run, &database, 2000).unwrap();
+        let report = sysbench::read_at_once(run, &database, 2000, 95).unwrap();
         assert!(report.transactions_per_second > 0.0);
         assert!(report.min <= report.max);
         assert_eq!(database.checksum(run).unwrap(), checksum);

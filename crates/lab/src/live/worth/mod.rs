@@ -23,6 +23,7 @@ use mega_linux::kernel::LiveKernel;
 use mega_linux::touches::Effort;
 use mega_linux::{Host, HostOptions, LinuxMachine, MachineOptions, calibrate, process};
 
+use super::cpus::Placement;
 use super::globals::Globals;
 use super::machine::Machine;
 use super::mode::Mode;
@@ -127,6 +128,7 @@ fn one(
     let scratch = scratch()?;
     let run = Run {
         mode: &Mode::Base,
+        placement: Placement::Apart,
         size: wishes.size,
         measured: wishes.measured,
         interval: Duration::from_secs(1),

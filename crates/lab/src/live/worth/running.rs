@@ -86,6 +86,7 @@ impl Running {
             port: server.port(),
             connections: CLIENTS,
             value_bytes: VALUE,
+            placement: run.placement,
         };
         let keys = (run.size / BYTES_PER_VALUE).max(1);
         load.send_all::<P>(run, (0..keys).map(Request::Set))?;

@@ -16,7 +16,7 @@ pub(super) fn draw(results: &Results, elsewhere: bool) -> String {
         .collect();
     let parts = [
         paragraph(&results.about),
-        paragraph(&settings::line(&results.settings)),
+        paragraph(&settings::line(results)),
         figure(&results.title, &chart::draw(results)),
         values(results),
         notes,
