@@ -5,7 +5,8 @@ use std::env;
 use std::path::{Path, PathBuf};
 use std::process::{Command, exit};
 
-const SOURCES: [&str; 3] = [
+const SOURCES: [&str; 4] = [
+    "src/calls/calls.bpf.c",
     "src/observe/bpf/walk.bpf.c",
     "src/process/tasks/tasks.bpf.c",
     "src/touches/used/used.bpf.c",

@@ -9,6 +9,7 @@
 pub mod action;
 mod build_error;
 pub mod bytes;
+pub mod call;
 pub mod compaction;
 #[cfg(feature = "conformance")]
 pub mod conformance;
@@ -31,6 +32,7 @@ pub mod table;
 pub mod worth;
 
 pub use action::{Action, ActionKind, Cause, Outcome};
+pub use call::{Call, CallKind};
 pub use failures::FailureMemory;
 pub use gain::{Circumstances, Gain, Price};
 pub use machine::Machine;

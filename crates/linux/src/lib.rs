@@ -7,6 +7,7 @@
 pub mod act;
 mod bpf;
 pub mod calibrate;
+pub mod calls;
 pub mod doctor;
 pub mod error;
 pub mod host;

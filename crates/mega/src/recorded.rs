@@ -95,6 +95,7 @@ fn look(number: u64) -> Look {
             HUGE_FROM => (0..=number).map(promoted).collect(),
             _ => Vec::new(),
         },
+        ..Look::default()
     }
 }
 

@@ -6,14 +6,16 @@
 mod live;
 
 use std::fs::File;
+use std::ops::Range;
 use std::path::Path;
 use std::process::Command;
+use std::time::Duration;
 
 use live::{
     HUGE_PAGE, WHOLE_CORE, area, finish, json, mega, mega_run, number, run, skip, start, text,
     until_promoted, workload,
 };
-use mega_core::{ActionKind, Outcome};
+use mega_core::{ActionKind, CallKind, Outcome};
 use mega_lab::workload::report::AreaReport;
 use mega_record::{Ending, Header, Look, Reader, Usable};
 use rustix::process::{Pid, Signal, kill_process};
@@ -98,6 +100,55 @@ fn hot_regions_are_recorded_as_accessed_and_cold_ones_are_not() {
     let most = accessed(hot).into_iter().max();
     assert!(most >= Some(500), "{most:?}");
     finish(target);
+}
+
+#[test]
+fn what_a_program_maps_and_frees_between_two_looks_is_recorded_at_its_time() {
+    let name = "what_a_program_maps_and_frees_between_two_looks_is_recorded_at_its_time";
+    if !live::can_run(name) {
+        return;
+    }
+    const SIZE: u64 = 32 << 20;
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("a.rec");
+    let size = format!("--size={SIZE}");
+    let (target, ready) = start(&mut workload(&["grow", "--bursts", &size, "--until-eof"]));
+    let pid = ready.pid.to_string();
+    let options = ["--pid", &pid, "--interval=400ms", "--for=3s", "--json"];
+    json(&mut record(&options, &file));
+    finish(target);
+    let (header, looks, _) = read(&file);
+    if let Some(why) = &header.no_calls {
+        assert!(!header.calls);
+        return skip(name, why);
+    }
+    assert!(header.calls);
+    let mut last = Duration::ZERO;
+    let (mut mapped, mut unmapped) = (0, 0);
+    for look in &looks {
+        for call in &look.calls {
+            assert!(last <= call.at && call.at <= look.at, "{call:?}");
+            assert_eq!(call.process.pid, ready.pid);
+            last = call.at;
+            let is_whole = |range: &Range<u64>| range.end - range.start >= SIZE;
+            mapped += u32::from(matches!(&call.kind, CallKind::Mapped(range) if is_whole(range)));
+            unmapped +=
+                u32::from(matches!(&call.kind, CallKind::Unmapped(range) if is_whole(range)));
+        }
+    }
+    // One follows the other.
+    assert!(
+        unmapped >= 2 && mapped.abs_diff(unmapped) <= 1,
+        "{mapped} and {unmapped}"
+    );
+    let told = text(&run(mega().args(["lab", "trace-info"]).arg(&file)).stdout);
+    let line = told
+        .lines()
+        .find(|line| line.starts_with("changes of mappings: "));
+    assert!(
+        line.is_some_and(|line| line.contains(" munmap (")),
+        "{told}"
+    );
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::time::Duration;
 
-use mega_core::{Action, Gain, Observation, Outcome, ProcessId};
+use mega_core::{Action, Call, Gain, Observation, Outcome, ProcessId};
 use serde::{Deserialize, Serialize};
 
 /// What is said of a recording once, at its beginning. Fields may be added: who reads one ignores those that it does not know.
@@ -33,6 +33,10 @@ pub struct Header {
     pub policy: Option<String>,
     /// Whether it was known what a touch costs on the machine, so that [`TouchRate::gain`] is there too.
     pub calibrated: bool,
+    /// Whether it was seen when processes changed their mappings: [`Look::calls`].
+    pub calls: bool,
+    /// Why not, in words; `None` where it was, or nobody tried.
+    pub no_calls: Option<String>,
 }
 
 impl Header {
@@ -63,6 +67,11 @@ pub struct Look {
     pub news: News,
     /// What a manager did between this look and the next, in its order. Empty where none managed or who recorded did not hear of it.
     pub actions: Vec<Acted>,
+    /// What processes did to their mappings since the last look, the oldest first; none of it is later than this look. Calls that
+    /// concern less than 64 KiB are left out.
+    pub calls: Vec<Call>,
+    /// How many more there were.
+    pub calls_lost: u64,
 }
 
 impl Look {

@@ -4,8 +4,11 @@ use std::fmt;
 use std::io::{self, Read};
 use std::time::Duration;
 
+use mega_core::Call;
+
 use crate::format::acted::WireActed;
 use crate::format::block::{self, BlockError, Kind};
+use crate::format::called::WireCalls;
 use crate::format::wire::{WireEnd, WireLook};
 use crate::format::{MAGIC, OLDEST, VERSION};
 use crate::look::{Acted, Header, Look};
@@ -185,7 +188,7 @@ impl<R: Read> Reader<R> {
     /// The next look of the block.
     fn next_of_block(&mut self) -> Result<Look, String> {
         let rest = self.block.get(self.place..).unwrap_or_default();
-        let ((wire, actions), behind) = decoded(self.version, rest)
+        let ((wire, actions, calls), behind) = decoded(self.version, rest)
             .map_err(|error| format!("a look makes no sense: {error}"))?;
         self.place = self.block.len() - behind.len();
         let mut look = Look::try_from(wire).map_err(|error| error.to_string())?;
@@ -193,6 +196,11 @@ impl<R: Read> Reader<R> {
         look.actions = actions
             .collect::<Result<_, _>>()
             .map_err(|error| error.to_string())?;
+        let called = calls.calls.into_iter().map(Call::try_from);
+        look.calls = called
+            .collect::<Result<_, _>>()
+            .map_err(|error| error.to_string())?;
+        look.calls_lost = calls.lost;
         if self.usable.looks > 0 && look.at < self.usable.until {
             return Err("a look is older than the one before it".to_owned());
         }
@@ -201,14 +209,20 @@ impl<R: Read> Reader<R> {
 }
 
 /// A look as it is written in this version, and what is behind it.
-type Decoded<'b> = ((WireLook, Vec<WireActed>), &'b [u8]);
+type Decoded<'b> = ((WireLook, Vec<WireActed>, WireCalls), &'b [u8]);
 
 fn decoded(version: u32, bytes: &[u8]) -> postcard::Result<Decoded<'_>> {
-    if version > 1 {
-        return postcard::take_from_bytes(bytes);
+    match version {
+        1 => {
+            let (look, behind) = postcard::take_from_bytes(bytes)?;
+            Ok(((look, Vec::new(), WireCalls::default()), behind))
+        }
+        2 => {
+            let ((look, actions), behind) = postcard::take_from_bytes(bytes)?;
+            Ok(((look, actions, WireCalls::default()), behind))
+        }
+        _ => postcard::take_from_bytes(bytes),
     }
-    let (look, behind) = postcard::take_from_bytes(bytes)?;
-    Ok(((look, Vec::new()), behind))
 }
 
 impl<R: Read> Iterator for Reader<R> {

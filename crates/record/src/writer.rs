@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use crate::format::acted::WireActed;
 use crate::format::block::{self, Kind};
+use crate::format::called::{WireCall, WireCalls};
 use crate::format::wire::{WireEnd, WireLook};
 use crate::format::{MAGIC, VERSION};
 use crate::look::{Header, Look};
@@ -52,7 +53,11 @@ impl<W: Write> Writer<W> {
     /// Where the recording cannot be written any further.
     pub fn write(&mut self, look: &Look) -> io::Result<()> {
         let actions: Vec<WireActed> = look.actions.iter().map(WireActed::from).collect();
-        let content = encoded(&(WireLook::from(look), actions))?;
+        let calls = WireCalls {
+            calls: look.calls.iter().map(WireCall::from).collect(),
+            lost: look.calls_lost,
+        };
+        let content = encoded(&(WireLook::from(look), actions, calls))?;
         // So that no block becomes longer than one can be because of what it held already.
         if self.block.len() + content.len() > block::LONGEST {
             self.close_block()?;

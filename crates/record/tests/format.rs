@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use mega_core::worth::Estimate;
 use mega_core::{
-    Action, ActionKind, Cause, CgroupMemory, Gain, HUGE_PAGE_SIZE, MemoryObservation, NodeMemory,
-    Observation, Outcome, PageSize, ProcessId, ProcessObservation, Region, RegionObservation,
-    RegionRef,
+    Action, ActionKind, Call, CallKind, Cause, CgroupMemory, Gain, HUGE_PAGE_SIZE,
+    MemoryObservation, NodeMemory, Observation, Outcome, PageSize, ProcessId, ProcessObservation,
+    Region, RegionObservation, RegionRef,
 };
 use mega_record::format::block::{self, Kind};
 use mega_record::reader::OpenError;
@@ -162,6 +162,22 @@ fn acted() -> impl Strategy<Value = Acted> {
     )
 }
 
+fn call() -> impl Strategy<Value = Call> {
+    let range = (0_u64..1 << 35, 0_u64..1 << 20)
+        .prop_map(|(first, count)| first * 4096..(first + count) * 4096);
+    let kind = prop_oneof![
+        range.clone().prop_map(CallKind::Mapped),
+        range.clone().prop_map(CallKind::Unmapped),
+        range.prop_map(CallKind::Discarded),
+        process().prop_map(CallKind::Forked),
+    ];
+    (any::<u32>(), process(), kind).prop_map(|(at, process, kind)| Call {
+        at: Duration::from_micros(at.into()),
+        process,
+        kind,
+    })
+}
+
 fn look() -> impl Strategy<Value = Look> {
     let free_list =
         (0_u32..4, vec(any::<u64>(), 0..12)).prop_map(|(node, areas)| FreeList { node, areas });
@@ -174,6 +190,7 @@ fn look() -> impl Strategy<Value = Look> {
         news(),
         any::<Option<u8>>(),
         vec(acted(), 0..6),
+        (vec(call(), 0..6), any::<u64>()),
     )
         .prop_map(
             |(
@@ -184,6 +201,7 @@ fn look() -> impl Strategy<Value = Look> {
                 news,
                 idle,
                 actions,
+                (calls, calls_lost),
             )| {
                 let observation = Observation {
                     interval: Duration::from_micros(interval.into()),
@@ -202,6 +220,8 @@ fn look() -> impl Strategy<Value = Look> {
                     free_lists,
                     news,
                     actions,
+                    calls,
+                    calls_lost,
                 }
             },
         )
@@ -338,9 +358,9 @@ proptest! {
 #[test]
 fn another_version_and_another_file_are_told_apart() {
     let mut file = recorded(&[]);
-    file[8] = 3;
+    file[8] = 4;
     let other = Reader::new(file.as_slice()).err().expect("refused");
-    assert!(matches!(other, OpenError::OtherVersion(3)), "{other}");
+    assert!(matches!(other, OpenError::OtherVersion(4)), "{other}");
     file[0] = b'X';
     let other = Reader::new(file.as_slice()).err().expect("refused");
     assert!(matches!(other, OpenError::NoRecording), "{other}");
@@ -350,17 +370,22 @@ fn another_version_and_another_file_are_told_apart() {
     ));
 }
 
-/// Version 1 had the same looks, without actions.
+/// Version 1 had the same looks, without actions and calls, and version 2 without calls.
 #[test]
-fn recordings_of_version_1_are_read() {
+fn recordings_of_older_versions_are_read() {
+    // The last bytes say how many actions and calls there are, and how many were lost: none.
+    recording_without(1, 3);
+    recording_without(2, 2);
+}
+
+fn recording_without(version: u8, bytes: usize) {
     let file = recorded(&[Look::default()]);
     let begun = usize::try_from(Writer::new(Vec::new(), &header()).unwrap().bytes()).unwrap();
     let mut rest = &file[begun..];
     let (_, content, _) = block::read(&mut rest).unwrap().unwrap();
     let mut old = file[..begun].to_vec();
-    old[8] = 1;
-    // The last byte is the number of actions, which is none.
-    block::write(&mut old, Kind::Looks, &content[..content.len() - 1]).unwrap();
+    old[8] = version;
+    block::write(&mut old, Kind::Looks, &content[..content.len() - bytes]).unwrap();
     old.extend(rest);
     let (looks, usable) = read(&old).unwrap();
     assert_eq!(looks, [Look::default()]);

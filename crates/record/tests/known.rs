@@ -8,8 +8,9 @@ use std::time::Duration;
 use mega_core::engine::{Budgets, Engine, Interval};
 use mega_core::promotion::{Parameters, build};
 use mega_core::{
-    Action, ActionKind, Cause, HUGE_PAGE_SIZE, Machine, MemoryObservation, Observation, Outcome,
-    PageSize, ProcessId, ProcessObservation, Region, RegionObservation, RegionRef,
+    Action, ActionKind, Call, CallKind, Cause, HUGE_PAGE_SIZE, Machine, MemoryObservation,
+    Observation, Outcome, PageSize, ProcessId, ProcessObservation, Region, RegionObservation,
+    RegionRef,
 };
 use mega_record::replay::{Course, ReplayedMachine, Terms, follow};
 use mega_record::{Ending, Header, Look, Reader, Writer};
@@ -236,6 +237,51 @@ fn a_huge_page_of_which_the_program_frees_a_part_is_split() {
     assert_eq!(seen(), None);
     let free = machine.observe().map(|seen| seen.memory.free);
     assert!(free.is_err(), "the recording is over");
+}
+
+/// What a program gives up between two looks is free from then on, and what it maps there again is new memory.
+#[test]
+fn memory_that_is_unmapped_between_two_looks_is_free_at_that_time() {
+    let regions = || vec![region(9, 500, 500), region(10, 500, 500)];
+    let of = |index: u64| index * HUGE_PAGE_SIZE..(index + 1) * HUGE_PAGE_SIZE;
+    let call = |tenths: u64, kind| Call {
+        at: Duration::from_millis(100 * tenths),
+        process: PROCESS,
+        kind,
+    };
+    let mut second = look(1, regions());
+    second.calls = vec![
+        call(5, CallKind::Unmapped(of(9))),
+        // A part of a region: what is left of it says the next look.
+        call(6, CallKind::Discarded(of(10).start..of(10).end - 4096)),
+        call(7, CallKind::Mapped(of(9))),
+    ];
+    let looks = vec![look(0, regions()), second];
+    let mut machine = ReplayedMachine::new(&Header::default(), looks.into_iter(), Terms::default());
+    let before = machine.observe().unwrap().memory;
+    let promote = |index: u64| Action {
+        kind: ActionKind::Promote,
+        target: RegionRef {
+            process: PROCESS,
+            region: Region::containing(of(index).start),
+        },
+    };
+    let done = machine.act(&[promote(9), promote(10)]);
+    assert!(done.iter().all(|one| matches!(one, Outcome::Done { .. })));
+    let now = machine.now();
+    machine.rest(Duration::from_millis(550) - now);
+    // It is not there to be promoted again, and its huge page is free.
+    assert_eq!(machine.act(&[promote(9)]), [Outcome::Failed(Cause::Gone)]);
+    assert_eq!(machine.act(&[promote(10)]), [Outcome::AlreadySo]);
+    assert_eq!(machine.promoted().len(), 1);
+    let seen = machine.observe().unwrap();
+    let sizes: Vec<PageSize> = seen.processes[0]
+        .regions
+        .iter()
+        .map(|seen| seen.page_size)
+        .collect();
+    assert_eq!(sizes, [PageSize::Base, PageSize::Huge]);
+    assert_eq!(before.contiguity - seen.memory.contiguity, HUGE_PAGE_SIZE);
 }
 
 /// What a huge page of the recording hides is not made up.

@@ -1,6 +1,7 @@
 //! `mega lab trace-info`: what a recording has, and a heat map of it: addresses against time.
 
 mod picture;
+mod pixels;
 mod terminal;
 
 use std::fs::File;
@@ -8,8 +9,8 @@ use std::io::BufReader;
 use std::path::{Path, PathBuf};
 
 use mega_core::ProcessId;
-use mega_record::overview::heat::HeatMap;
-use mega_record::overview::{ActionCounts, Overview, ProcessOverview};
+use mega_record::overview::heat::{HeatMap, Resolution};
+use mega_record::overview::{ActionCounts, CallCounts, Overview, ProcessOverview};
 use mega_record::{Header, Reader, Usable};
 use serde::Serialize;
 
@@ -33,6 +34,9 @@ pub struct Args {
     /// Also draw the heat map as a picture
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
+    /// Also draw it finely: a pixel or a few for each look and some regions, without letters
+    #[arg(long, value_name = "FILE")]
+    png: Option<PathBuf>,
 }
 
 /// What `--json` prints.
@@ -50,6 +54,8 @@ struct Info {
     others: Vec<String>,
     /// What a manager did, where one recorded itself.
     actions: ActionCounts,
+    /// What its processes did to their mappings, where that was seen.
+    calls: CallCounts,
     processes: Vec<ProcessOverview>,
     /// `None` where nothing of the process was mapped.
     heat: Option<HeatMap>,
@@ -63,9 +69,20 @@ pub fn run(args: &Args) -> Result<String, Error> {
     let (overview, header, usable) = overview(&args.file)?;
     let process = chosen(&overview, args.pid)?;
     let heat = match process {
-        Some(process) => heat_map(&args.file, &overview, process, &usable)?,
+        Some(process) => heat_map(&args.file, &overview, process, &usable, Resolution::TEXT)?,
         None => None,
     };
+    if let Some(file) = &args.png {
+        let fine = pixels::resolution(usable.looks);
+        let heat = match process {
+            Some(process) => heat_map(&args.file, &overview, process, &usable, fine)?,
+            None => None,
+        };
+        let heat = heat.ok_or_else(|| {
+            Error::Failed("there is nothing to draw: nothing was mapped".to_owned())
+        })?;
+        pixels::write(file, &header.subject, &heat)?;
+    }
     let info = Info {
         version: VERSION,
         header,
@@ -76,6 +93,7 @@ pub fn run(args: &Args) -> Result<String, Error> {
         usable: usable.to_string(),
         others: overview.others.into_iter().collect(),
         actions: overview.actions,
+        calls: overview.calls,
         processes: overview
             .processes
             .into_values()
@@ -131,8 +149,9 @@ fn heat_map(
     overview: &Overview,
     process: ProcessId,
     usable: &Usable,
+    resolution: Resolution,
 ) -> Result<Option<HeatMap>, Error> {
-    let Some(mut heat) = overview.heat_map(process, usable.until) else {
+    let Some(mut heat) = overview.heat_map(process, usable.until, resolution) else {
         return Ok(None);
     };
     for look in open(file)? {
@@ -140,6 +159,8 @@ fn heat_map(
         actions
             .filter(|acted| acted.action.target.process == process)
             .for_each(|acted| heat.add_action(acted));
+        let calls = look.calls.iter().filter(|call| call.process == process);
+        calls.for_each(|call| heat.add_call(call));
         let seen = look.observation.processes.iter();
         if let Some(seen) = seen.into_iter().find(|seen| seen.process == process) {
             heat.add(look.at, seen);

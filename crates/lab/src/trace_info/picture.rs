@@ -17,6 +17,8 @@ const HUGE_IDLE: &str = "#b9c9da";
 const PROMOTED: &str = "#00805f";
 const DEMOTED: &str = "#1f2328";
 const FAILED: &str = "#d01c8b";
+const MAPPED: &str = "#6639ba";
+const GIVEN_UP: &str = "#9a6700";
 const UNKNOWN: &str = "#d8d8d8";
 
 pub(super) fn draw(info: &Info) -> String {
@@ -44,11 +46,16 @@ pub(super) fn draw(info: &Info) -> String {
         &format!("{:.0} s", info.seconds),
     );
     legend(&mut picture, bottom + 34.0, &SHOWN);
-    if info.header.policy.is_none() {
-        return picture.finish(bottom + 56.0);
+    let mut y = bottom + 34.0;
+    let more = [
+        (info.header.policy.is_some(), DONE.as_slice()),
+        (info.header.calls, CALLED.as_slice()),
+    ];
+    for (_, entries) in more.into_iter().filter(|(is_there, _)| *is_there) {
+        y += 20.0;
+        legend(&mut picture, y, entries);
     }
-    legend(&mut picture, bottom + 54.0, &DONE);
-    picture.finish(bottom + 76.0)
+    picture.finish(y + 22.0)
 }
 
 #[allow(clippy::cast_precision_loss, reason = "a small number")]
@@ -89,10 +96,17 @@ fn runs(picture: &mut Picture, row: &Row, y: f64) {
     }
 }
 
-/// A bar in each cell in which the manager did something.
+/// A bar in each cell in which the manager or the program did something.
 fn marks(picture: &mut Picture, row: &Row, y: f64) {
     let mut x = LEFT;
     for cell in &row.cells {
+        // What the program did itself lies across the cell, above and below.
+        if cell.mapped_anew > 0 {
+            picture.rectangle(x + 1.0, y + 1.0, CELL - 2.0, 2.0, MAPPED);
+        }
+        if cell.given_up > 0 {
+            picture.rectangle(x + 1.0, y + CELL - 3.0, CELL - 2.0, 2.0, GIVEN_UP);
+        }
         let marks = [
             (cell.promoted, PROMOTED),
             (cell.demoted, DEMOTED),
@@ -108,7 +122,8 @@ fn marks(picture: &mut Picture, row: &Row, y: f64) {
     }
 }
 
-fn colour(shown: Shown) -> Option<&'static str> {
+/// The colour of what is shown, as "#rrggbb"; `None` for white.
+pub(super) fn colour(shown: Shown) -> Option<&'static str> {
     match shown {
         Shown::Nothing => None,
         Shown::Unknown => Some(UNKNOWN),
@@ -138,6 +153,11 @@ const DONE: [(&str, &str); 3] = [
     (PROMOTED, "promoted"),
     (DEMOTED, "demoted"),
     (FAILED, "failed"),
+];
+
+const CALLED: [(&str, &str); 2] = [
+    (MAPPED, "mapped anew (mmap)"),
+    (GIVEN_UP, "given up (munmap, MADV_DONTNEED)"),
 ];
 
 fn legend(picture: &mut Picture, y: f64, entries: &[(&str, &str)]) {

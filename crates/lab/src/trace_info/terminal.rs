@@ -32,6 +32,12 @@ pub(super) fn in_words(info: &Info) -> String {
         let done = done.as_deref().unwrap_or("nothing was to be done");
         let _ = writeln!(text, "managed with the policy {policy}: {done}");
     }
+    let calls = match (header.calls, &header.no_calls) {
+        (true, _) => info.calls.in_words(),
+        (false, Some(why)) => format!("not seen: {why}"),
+        (false, None) => "not seen".to_owned(),
+    };
+    let _ = writeln!(text, "changes of mappings: {calls}");
     let _ = writeln!(text, "\n{}", processes(&info.processes));
     if let Some(heat) = &info.heat {
         text += &map(heat, info.seconds);
@@ -84,6 +90,7 @@ fn map(heat: &HeatMap, seconds: f64) -> String {
         let _ = writeln!(text, "{:>12x} |{cells}|", row.start);
     }
     text += &actions(heat);
+    text += &calls(heat);
     let end = format!("{seconds:.0} s");
     let _ = writeln!(text, "{:>12}  0 s{end:>width$}", "", width = COLUMNS - 3);
     text
@@ -114,6 +121,28 @@ fn actions(heat: &HeatMap) -> String {
     format!(
         "{:>12} |{line}| `+` promotions, `-` demotions, `!` failures\n",
         "done"
+    )
+}
+
+/// What the program did to its mappings at each time; nothing where it did nothing.
+fn calls(heat: &HeatMap) -> String {
+    let character = |column: usize| {
+        let cells = || heat.rows.iter().filter_map(|row| row.cells.get(column));
+        let mapped = cells().any(|cell| cell.mapped_anew > 0);
+        match (mapped, cells().any(|cell| cell.given_up > 0)) {
+            (true, true) => '*',
+            (true, false) => 'm',
+            (false, true) => 'u',
+            (false, false) => ' ',
+        }
+    };
+    let line: String = (0..COLUMNS).map(character).collect();
+    if line.trim().is_empty() {
+        return String::new();
+    }
+    format!(
+        "{:>12} |{line}| `m` mmap, `u` munmap or MADV_DONTNEED, `*` both\n",
+        "mappings"
     )
 }
 

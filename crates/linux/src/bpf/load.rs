@@ -19,9 +19,24 @@ pub(crate) enum LoadError {
 /// # Errors
 /// Not permitted, or refused with the reason libbpf logged.
 pub(crate) fn load(object: &[u8]) -> Result<Object, LoadError> {
+    load_some(object, |_| true)
+}
+
+/// The same of the programs with these names alone.
+///
+/// # Errors
+/// As [`load`].
+pub(crate) fn load_some(
+    object: &[u8],
+    is_wanted: impl Fn(&str) -> bool,
+) -> Result<Object, LoadError> {
     let (loaded, log) = captured(|| {
-        let object = ObjectBuilder::default().open_memory(object)?.load()?;
-        Ok(object)
+        let mut object = ObjectBuilder::default().open_memory(object)?;
+        for mut program in object.progs_mut() {
+            let wanted = program.name().to_str().is_some_and(&is_wanted);
+            program.set_autoload(wanted);
+        }
+        object.load()
     });
     loaded.map_err(|error: libbpf_rs::Error| match error.kind() {
         ErrorKind::PermissionDenied => LoadError::NotPermitted,

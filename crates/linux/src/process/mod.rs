@@ -29,7 +29,7 @@ pub use facts::{Facts, facts};
 pub use pod::Pod;
 pub use stat::{Stat, stat};
 pub use table::Table;
-use tasks::TICK;
+pub(crate) use tasks::TICK;
 
 /// `/proc/PID/NAME`.
 pub(crate) fn path(pid: u32, name: &str) -> PathBuf {

@@ -28,7 +28,7 @@ use crate::manager::Manager;
 use crate::manager::snapshot::Fault;
 use crate::output;
 use crate::profiling::{self, Profiling};
-use crate::recording::{self, Tape};
+use crate::recording::{self, Shared, Tape};
 use crate::report::{Actions, GainReport, ManagerStatus, Mode, ProfileUse, RunReport, VERSION};
 use crate::supervise::Supervisor;
 use crate::worker::Worker;
@@ -164,7 +164,7 @@ fn tape(host: &Arc<Host>, args: &Run, settings: &Settings) -> Result<Option<Tape
         ..recording::header(host, &subject.join(" "), interval)
     };
     let file = recording::create(path)?;
-    let tape = Tape::begin(Arc::clone(host), path, file, header);
+    let tape = Tape::begin(Arc::clone(host), path, file, header, &Shared::open(host));
     tape.map(Some).map_err(|error| {
         let path = path.display();
         Failure::Failed(format!("cannot begin the recording in {path}: {error}"))

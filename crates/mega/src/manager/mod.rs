@@ -177,7 +177,7 @@ impl Manager {
             for group in &mut self.groups {
                 self.changes.extend(group.finish_recording());
             }
-            self.recordings = record.map(Folder::new);
+            self.recordings = record.map(|record| Folder::new(record, &self.host));
         }
         let Some(folder) = &self.recordings else {
             return;

@@ -8,18 +8,22 @@ use mega_core::engine::Interval;
 use mega_linux::Host;
 use mega_record::Header;
 
-use super::{Tape, header};
+use super::{Shared, Tape, header};
 use crate::config::{Record, Settings};
 
 /// The folder in which a daemon records each of its selections.
 pub(crate) struct Folder {
     record: Record,
+    calls: Shared,
 }
 
 impl Folder {
     /// That which the configuration names.
-    pub(crate) fn new(record: Record) -> Self {
-        Folder { record }
+    pub(crate) fn new(record: Record, host: &Host) -> Self {
+        Folder {
+            record,
+            calls: Shared::open(host),
+        }
     }
 
     /// Whether the configuration names this one, and as large.
@@ -46,9 +50,15 @@ impl Folder {
             policy: Some(settings.policy.clone()),
             ..header(host, &format!("select {name}"), interval)
         };
-        let begun = self
-            .create()
-            .and_then(|()| Tape::begin_bounded(Arc::clone(host), &path, header, self.record.size));
+        let begun = self.create().and_then(|()| {
+            Tape::begin_bounded(
+                Arc::clone(host),
+                &path,
+                header,
+                &self.calls,
+                self.record.size,
+            )
+        });
         begun.map_err(|error| {
             let path = path.display();
             format!("cannot begin the recording in {path}: {error}; going on without it")

@@ -1,6 +1,7 @@
 //! What every recorder of this program writes: `mega record`, which only looks, and a manager that records what it sees and does.
 //! And how all that read one open it.
 
+mod calls;
 mod folder;
 mod tape;
 mod told;
@@ -15,6 +16,7 @@ use mega_record::{Header, Reader};
 
 use crate::exit::Failure;
 
+pub(crate) use calls::{Heard, Shared};
 pub(crate) use folder::Folder;
 pub(crate) use tape::Tape;
 pub(crate) use told::{Told, free_lists};

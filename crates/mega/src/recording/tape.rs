@@ -13,7 +13,7 @@ use mega_core::{Action, Observation, Outcome, RegionRef};
 use mega_linux::{Host, LinuxMachine};
 use mega_record::{Acted, Header, Look, Writer};
 
-use super::{Told, began_now, free_lists};
+use super::{Heard, Shared, Told, began_now, free_lists};
 use crate::report::TapeReport;
 
 /// How the name of the recording ends that a tape with a bound keeps beside the one that it writes.
@@ -29,6 +29,7 @@ pub(crate) struct Tape {
     writer: Writer<BufWriter<File>>,
     began: Duration,
     told: Told,
+    heard: Heard,
     /// The step that is taken.
     look: Option<Look>,
     /// CPU time that recording took, beyond the manager's own.
@@ -45,7 +46,9 @@ impl Tape {
         path: &Path,
         file: BufWriter<File>,
         header: Header,
+        calls: &Shared,
     ) -> io::Result<Self> {
+        let header = calls.in_header(header);
         Ok(Tape {
             began: host.kernel().now(),
             writer: Writer::new(file, &header)?,
@@ -54,6 +57,7 @@ impl Tape {
             header,
             most: None,
             told: Told::default(),
+            heard: calls.listen(),
             look: None,
             cpu: Duration::ZERO,
         })
@@ -67,10 +71,11 @@ impl Tape {
         host: Arc<Host>,
         path: &Path,
         header: Header,
+        calls: &Shared,
         most: u64,
     ) -> io::Result<Self> {
         let file = begin_file(path)?;
-        let tape = Tape::begin(host, path, file, header)?;
+        let tape = Tape::begin(host, path, file, header, calls)?;
         Ok(Tape {
             most: Some(most),
             ..tape
@@ -171,6 +176,7 @@ impl Tape {
         let processes: BTreeSet<_> = processes.map(|seen| seen.process).collect();
         self.told.retain(|process| processes.contains(process));
         look.news = self.told.news(&self.host, machine, &processes, look.at);
+        (look.calls, look.calls_lost) = self.heard.take(&processes, self.began, look.at);
         look.free_lists = free_lists(self.host.kernel().as_ref()).map_err(io::Error::other)?;
         self.writer.write(&look)
     }

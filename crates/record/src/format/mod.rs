@@ -14,11 +14,12 @@
 
 pub(crate) mod acted;
 pub mod block;
+pub(crate) mod called;
 pub(crate) mod wire;
 
 /// How a recording begins.
 pub const MAGIC: [u8; 8] = *b"MEGAREC\n";
 /// The version that this program writes.
-pub const VERSION: u32 = 2;
-/// The oldest that it reads. Version 1 has no actions.
+pub const VERSION: u32 = 3;
+/// The oldest that it reads. Version 1 has no actions, and version 2 no calls.
 pub const OLDEST: u32 = 1;

@@ -3,15 +3,30 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use mega_core::{ActionKind, HUGE_PAGE_SIZE, Outcome, ProcessObservation};
+use mega_core::{ActionKind, Call, CallKind, HUGE_PAGE_SIZE, Outcome, ProcessObservation};
 use serde::Serialize;
 
 use crate::look::Acted;
 
-/// Cells from left to right.
+/// Cells from left to right of a map that is read as text.
 pub const COLUMNS: usize = 64;
-/// Cells from top to bottom, at most.
-const MOST_ROWS: usize = 32;
+
+/// How finely a map is drawn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Resolution {
+    /// Cells from left to right, at least one.
+    pub columns: usize,
+    /// Cells from top to bottom, at most, and at least one.
+    pub most_rows: usize,
+}
+
+impl Resolution {
+    /// For a terminal.
+    pub const TEXT: Resolution = Resolution {
+        columns: COLUMNS,
+        most_rows: 32,
+    };
+}
 
 /// One process's memory over time.
 #[derive(Debug, Serialize)]
@@ -52,6 +67,10 @@ pub struct Cell {
     pub demoted: u64,
     /// What it tried and failed at.
     pub failed: u64,
+    /// Calls by which the program mapped some of it anew.
+    pub mapped_anew: u64,
+    /// Calls by which the program gave some of it up: munmap, `MADV_DONTNEED`.
+    pub given_up: u64,
 }
 
 /// What a cell shows.
@@ -86,22 +105,28 @@ impl Cell {
 impl HeatMap {
     /// An empty map of these regions, by number, from the beginning until then. `None` without regions.
     #[must_use]
-    pub fn new(pid: u32, regions: &BTreeSet<u64>, until: Duration) -> Option<Self> {
+    pub fn new(
+        pid: u32,
+        regions: &BTreeSet<u64>,
+        until: Duration,
+        resolution: Resolution,
+    ) -> Option<Self> {
+        let columns = resolution.columns.max(1);
         let regions: Vec<u64> = regions.iter().copied().collect();
-        let each = regions.len().div_ceil(MOST_ROWS).max(1);
+        let each = regions.len().div_ceil(resolution.most_rows.max(1)).max(1);
         let row = |regions: &[u64]| {
             let (first, last) = (regions.first()?, regions.last()?);
             Some(Row {
                 start: first * HUGE_PAGE_SIZE,
                 end: (last + 1) * HUGE_PAGE_SIZE,
-                cells: vec![Cell::default(); COLUMNS],
+                cells: vec![Cell::default(); columns],
             })
         };
         let rows: Vec<Row> = regions.chunks(each).filter_map(row).collect();
         // So that the last look falls into the last column.
         let length = until + Duration::from_nanos(1);
         #[allow(clippy::cast_precision_loss, reason = "a small number")]
-        let column_seconds = length.as_secs_f64() / COLUMNS as f64;
+        let column_seconds = length.as_secs_f64() / columns as f64;
         (!rows.is_empty()).then_some(HeatMap {
             pid,
             column_seconds,
@@ -116,7 +141,8 @@ impl HeatMap {
             reason = "a column"
         )]
         let column = (at.as_secs_f64() / self.column_seconds) as usize;
-        column.min(COLUMNS - 1)
+        let columns = self.rows.first().map_or(0, |row| row.cells.len());
+        column.min(columns.saturating_sub(1))
     }
 
     /// Adds an action of a manager on this process. What never was mapped has no place.
@@ -137,6 +163,25 @@ impl HeatMap {
             },
             Outcome::Failed(_) => cell.failed += 1,
             Outcome::AlreadySo | Outcome::NotTried => {}
+        }
+    }
+
+    /// Adds a call of this process.
+    pub fn add_call(&mut self, call: &Call) {
+        let Some(range) = call.kind.range() else {
+            return;
+        };
+        let column = self.column(call.at);
+        let first = self.rows.partition_point(|row| row.end <= range.start);
+        let rows = self.rows.iter_mut().skip(first);
+        for row in rows.take_while(|row| row.start < range.end) {
+            let Some(cell) = row.cells.get_mut(column) else {
+                continue;
+            };
+            match call.kind {
+                CallKind::Mapped(_) => cell.mapped_anew += 1,
+                _ => cell.given_up += 1,
+            }
         }
     }
 
@@ -194,7 +239,8 @@ mod tests {
     #[test]
     fn actions_fall_where_and_when_they_were_done() {
         let regions = (100..104).collect();
-        let mut heat = HeatMap::new(1, &regions, Duration::from_secs(64)).expect("rows");
+        let mut heat =
+            HeatMap::new(1, &regions, Duration::from_secs(64), Resolution::TEXT).expect("rows");
         let acted = |index: u64, kind, outcome| Acted {
             at: Duration::from_secs(32),
             action: mega_core::Action {
@@ -230,7 +276,8 @@ mod tests {
     #[test]
     fn each_look_falls_into_its_column_and_each_region_into_its_row() {
         let regions = (100..100 + 64).chain([9000]).collect();
-        let mut heat = HeatMap::new(1, &regions, Duration::from_secs(64)).expect("rows");
+        let mut heat =
+            HeatMap::new(1, &regions, Duration::from_secs(64), Resolution::TEXT).expect("rows");
         assert_eq!(heat.rows.len(), 22, "three regions in each");
         let (base, huge) = (PageSize::Base, PageSize::Huge);
         heat.add(Duration::ZERO, &seen(false, &[(100, 512, base)]));
@@ -252,6 +299,6 @@ mod tests {
         assert_eq!(shown(0, COLUMNS - 1), Shown::Used(0.5));
         assert_eq!(shown(1, COLUMNS - 1), Shown::Blind(true));
         assert_eq!(shown(21, COLUMNS - 1), Shown::Used(0.0));
-        assert!(HeatMap::new(1, &BTreeSet::new(), Duration::ZERO).is_none());
+        assert!(HeatMap::new(1, &BTreeSet::new(), Duration::ZERO, Resolution::TEXT).is_none());
     }
 }

@@ -5,11 +5,14 @@ pub mod heat;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use mega_core::{BASE_PAGE_SIZE, Cause, HUGE_PAGE_SIZE, Outcome, ProcessId, ProcessObservation};
+use mega_core::{
+    BASE_PAGE_SIZE, Call, CallKind, Cause, HUGE_PAGE_SIZE, Outcome, ProcessId, ProcessObservation,
+    bytes,
+};
 use serde::Serialize;
 
 use crate::look::{Acted, Look};
-use heat::HeatMap;
+use heat::{HeatMap, Resolution};
 
 /// What a recording has.
 #[derive(Debug, Default)]
@@ -20,6 +23,8 @@ pub struct Overview {
     pub others: BTreeSet<String>,
     /// What a manager did, if one recorded what it did.
     pub actions: ActionCounts,
+    /// What processes did to their mappings, as far as that was seen.
+    pub calls: CallCounts,
     /// Its processes.
     pub processes: BTreeMap<ProcessId, Known>,
 }
@@ -77,6 +82,72 @@ impl ActionCounts {
         let parts = parts.into_iter().filter(|(_, text)| !text.is_empty());
         let text: Vec<String> = parts.map(|(name, text)| format!("{name}{text}")).collect();
         (!text.is_empty()).then(|| text.join("; "))
+    }
+}
+
+/// How often processes changed their mappings, and how much of them, in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct CallCounts {
+    /// Calls that mapped something.
+    pub mapped: u64,
+    /// Bytes of that.
+    pub mapped_bytes: u64,
+    /// Calls that unmapped something.
+    pub unmapped: u64,
+    /// Bytes of that.
+    pub unmapped_bytes: u64,
+    /// Calls of `MADV_DONTNEED`.
+    pub discarded: u64,
+    /// Bytes of that.
+    pub discarded_bytes: u64,
+    /// Forks.
+    pub forked: u64,
+    /// Calls of any kind that are not in the recording.
+    pub lost: u64,
+}
+
+impl CallCounts {
+    /// Adds one.
+    pub fn add(&mut self, call: &Call) {
+        let range = call.kind.range();
+        let length = range.map_or(0, |range| range.end.saturating_sub(range.start));
+        let (count, sum) = match call.kind {
+            CallKind::Mapped(_) => (&mut self.mapped, &mut self.mapped_bytes),
+            CallKind::Unmapped(_) => (&mut self.unmapped, &mut self.unmapped_bytes),
+            CallKind::Discarded(_) => (&mut self.discarded, &mut self.discarded_bytes),
+            CallKind::Forked(_) => {
+                self.forked += 1;
+                return;
+            }
+        };
+        *count += 1;
+        *sum = sum.saturating_add(length);
+    }
+
+    /// As "3 mmap (1 GiB), 1 munmap (1 GiB), 2 forks".
+    #[must_use]
+    pub fn in_words(&self) -> String {
+        let listed = [
+            ("mmap", self.mapped, self.mapped_bytes),
+            ("munmap", self.unmapped, self.unmapped_bytes),
+            ("MADV_DONTNEED", self.discarded, self.discarded_bytes),
+        ];
+        let mut parts: Vec<String> = listed
+            .into_iter()
+            .filter(|(_, count, _)| *count > 0)
+            .map(|(name, count, bytes)| format!("{count} {name} ({})", bytes::format(bytes)))
+            .collect();
+        let counts = [(self.forked, "fork"), (self.lost, "not recorded")];
+        parts.extend(
+            counts
+                .into_iter()
+                .filter(|(count, _)| *count > 0)
+                .map(|(count, name)| format!("{count} {name}")),
+        );
+        match parts.is_empty() {
+            true => "none".to_owned(),
+            false => parts.join(", "),
+        }
     }
 }
 
@@ -142,6 +213,8 @@ impl Overview {
         for acted in &look.actions {
             self.actions.add(acted);
         }
+        look.calls.iter().for_each(|call| self.calls.add(call));
+        self.calls.lost = self.calls.lost.saturating_add(look.calls_lost);
         for seen in &look.observation.processes {
             let known = self.processes.entry(seen.process).or_default();
             known.add(look.at.as_secs_f64(), seen);
@@ -168,8 +241,14 @@ impl Overview {
 
     /// An empty heat map of one of the processes from the beginning until then. `None` where nothing of it was mapped.
     #[must_use]
-    pub fn heat_map(&self, process: ProcessId, until: Duration) -> Option<HeatMap> {
-        HeatMap::new(process.pid, &self.processes.get(&process)?.regions, until)
+    pub fn heat_map(
+        &self,
+        process: ProcessId,
+        until: Duration,
+        resolution: Resolution,
+    ) -> Option<HeatMap> {
+        let regions = &self.processes.get(&process)?.regions;
+        HeatMap::new(process.pid, regions, until, resolution)
     }
 }
 
@@ -177,9 +256,9 @@ impl Known {
     fn add(&mut self, seconds: f64, seen: &ProcessObservation) {
         let (mut mapped, mut huge, mut accessed) = (0, 0, 0);
         for region in &seen.regions {
-            let bytes = u64::from(region.mapped) * BASE_PAGE_SIZE;
-            mapped += bytes;
-            huge += if region.is_huge() { bytes } else { 0 };
+            let resident = u64::from(region.mapped) * BASE_PAGE_SIZE;
+            mapped += resident;
+            huge += if region.is_huge() { resident } else { 0 };
             accessed += u64::from(region.accessed) * BASE_PAGE_SIZE;
             self.regions.insert(region.region.start() / HUGE_PAGE_SIZE);
         }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use mega_core::{
-    Action, ActionKind, Cause, Gain, HUGE_PAGE_SIZE, Machine, MemoryObservation, Observation,
+    Action, ActionKind, Call, Cause, Gain, HUGE_PAGE_SIZE, Machine, MemoryObservation, Observation,
     Outcome, PAGES_PER_REGION, PageSize, ProcessId, RegionRef,
 };
 use mega_sim::Costs;
@@ -52,6 +52,8 @@ pub struct ReplayedMachine<L> {
     memory: MemoryObservation,
     idle_cpus: Option<f64>,
     gains: BTreeMap<ProcessId, Gain>,
+    /// Processes that have forked since the latest look: what they give up may be their children's.
+    forked: BTreeSet<ProcessId>,
     /// How often processes touch pages, as it was measured last.
     rates: BTreeMap<ProcessId, TouchRate>,
     core: Option<Core>,
@@ -84,6 +86,7 @@ impl<L: Iterator<Item = Look>> ReplayedMachine<L> {
             memory: MemoryObservation::default(),
             idle_cpus: None,
             gains: BTreeMap::new(),
+            forked: BTreeSet::new(),
             rates: BTreeMap::new(),
             core: terms.processor.map(Core::new),
             looks_since: 0,
@@ -150,8 +153,10 @@ impl<L: Iterator<Item = Look>> ReplayedMachine<L> {
 
     /// Plays the recording up to this machine's time.
     fn catch_up(&mut self) {
-        while let Some(look) = self.next_look() {
+        while let Some(mut look) = self.next_look() {
             if look.at > self.now {
+                let due = look.calls.partition_point(|call| call.at <= self.now);
+                look.calls.drain(..due).for_each(|call| self.hear(&call));
                 self.ahead = Some(look);
                 return;
             }
@@ -159,7 +164,30 @@ impl<L: Iterator<Item = Look>> ReplayedMachine<L> {
         }
     }
 
+    /// A process changes its mappings. What it gives up is free from then on; the next look has counted that.
+    fn hear(&mut self, call: &Call) {
+        let Some(range) = call.kind.range() else {
+            self.forked.insert(call.process);
+            return;
+        };
+        let Some(process) = self.processes.get_mut(&call.process) else {
+            return;
+        };
+        let gone = process.lose(range);
+        self.promoted.retain(|target| {
+            target.process != call.process || !gone.regions.contains(&target.region)
+        });
+        if !self.forked.contains(&call.process) {
+            let memory = &mut self.memory;
+            memory.free = memory.free.saturating_add(gone.bytes);
+            memory.available = memory.available.saturating_add(gone.bytes);
+            memory.contiguity = memory.contiguity.saturating_add(gone.blocks_in_bytes);
+        }
+    }
+
     fn play(&mut self, look: Look) {
+        look.calls.iter().for_each(|call| self.hear(call));
+        self.forked.clear();
         let seen = look.observation;
         let adds = self.looks_since > 0;
         let mut before = std::mem::take(&mut self.processes);

@@ -1,6 +1,7 @@
 //! One process of a recording, and what a policy made of its memory.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 
 use mega_core::{
     BASE_PAGE_SIZE, CgroupMemory, HUGE_PAGE_SIZE, PAGES_PER_REGION, PageSize, ProcessObservation,
@@ -32,6 +33,17 @@ pub(super) struct Accessed {
     pub(super) in_base: u64,
     /// Regions that have any.
     pub(super) regions: u64,
+}
+
+/// What a process has given up.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Gone {
+    /// The regions.
+    pub(super) regions: BTreeSet<Region>,
+    /// Bytes of the recording that were resident there.
+    pub(super) bytes: u64,
+    /// Of them in huge pages of the recording.
+    pub(super) blocks_in_bytes: u64,
 }
 
 /// One process of a recording, as far as it was played.
@@ -109,6 +121,28 @@ impl Process {
             next.accesses_known &= self.recorded.accesses_known;
         }
         self.recorded = next;
+    }
+
+    /// Loses what lies at these addresses, and with it what the policy made of it. A region of which only a part lies there stays
+    /// until the next look, which tells what is left of it.
+    pub(super) fn lose(&mut self, range: &Range<u64>) -> Gone {
+        let mut gone = Gone::default();
+        let regions = &self.recorded.regions;
+        let first = regions.partition_point(|seen| seen.region.start() < range.start);
+        let last = regions.partition_point(|seen| seen.region.end() <= range.end);
+        if first >= last {
+            return gone;
+        }
+        let lost: Vec<RegionObservation> = self.recorded.regions.drain(first..last).collect();
+        for seen in lost {
+            if let Some(changed) = self.changed.remove(&seen.region) {
+                self.taken.remove(changed.takes(&seen));
+            }
+            gone.bytes += seen.resident_bytes();
+            gone.blocks_in_bytes += if seen.is_huge() { HUGE_PAGE_SIZE } else { 0 };
+            gone.regions.insert(seen.region);
+        }
+        gone
     }
 
     /// What was accessed since the last observation.

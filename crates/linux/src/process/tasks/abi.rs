@@ -9,7 +9,7 @@ const THREAD_BYTES: usize = 24;
 /// `sizeof(struct process)`.
 const PROCESS_BYTES: usize = THREAD_BYTES + 40;
 /// Nanoseconds in a clock tick as `/proc` counts them (`USER_HZ`, 100 on x86).
-pub(in super::super) const TICK: u64 = 10_000_000;
+pub(crate) const TICK: u64 = 10_000_000;
 
 /// One process, as the kernel had it in one pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -12,7 +12,7 @@ use super::stat;
 use crate::bpf;
 use crate::kernel::Kernel;
 
-pub(super) use abi::TICK;
+pub(crate) use abi::TICK;
 pub(crate) use abi::Task;
 
 /// The compiled program; build.rs makes it.

@@ -16,7 +16,7 @@ use super::subject::Subject;
 use super::touches::TouchMeter;
 use crate::exit::Failure;
 use crate::output;
-use crate::recording::{self, Told, free_lists};
+use crate::recording::{self, Heard, Shared, Told, free_lists};
 use crate::report::{RecordReport, VERSION};
 
 /// When looks are made.
@@ -60,6 +60,7 @@ pub(super) struct Recorder<W> {
     last: Duration,
     missed: u64,
     told: Told,
+    heard: Heard,
 }
 
 impl<W: Write> Recorder<W> {
@@ -74,7 +75,8 @@ impl<W: Write> Recorder<W> {
         rhythm: Rhythm,
     ) -> Result<Self, Failure> {
         let meter = TouchMeter::new(&host);
-        let header = header(&host, &subject, &meter, rhythm);
+        let calls = Shared::open(&host);
+        let header = calls.in_header(header(&host, &subject, &meter, rhythm));
         let writer = Writer::new(out, &header)
             .map_err(|error| Failure::Failed(format!("cannot begin the recording: {error}")))?;
         let (began, cpu_at_begin) = (host.kernel().now(), host.kernel().cpu_time());
@@ -95,6 +97,7 @@ impl<W: Write> Recorder<W> {
             last: Duration::ZERO,
             missed: 0,
             told: Told::default(),
+            heard: calls.listen(),
         })
     }
 
@@ -193,6 +196,7 @@ impl<W: Write> Recorder<W> {
             .measure(&mut self.machine, processes.iter().copied(), at);
         self.measuring += self.machine.cpu_time().saturating_sub(before);
         news.touches.extend(measured);
+        let (calls, calls_lost) = self.heard.take(&processes, self.began, at);
         let look = Look {
             at,
             cpu,
@@ -201,6 +205,8 @@ impl<W: Write> Recorder<W> {
             news,
             observation,
             actions: Vec::new(),
+            calls,
+            calls_lost,
         };
         self.writer.write(&look).map_err(|error| {
             let file = file.display();

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use mega_core::ProcessId;
-use mega_record::overview::heat::HeatMap;
+use mega_record::overview::heat::{HeatMap, Resolution};
 use mega_record::overview::{ActionCounts, Overview, ProcessOverview};
 use mega_record::{Header, Look, Usable};
 use serde::Serialize;
@@ -94,7 +94,7 @@ impl Gathered {
     pub(super) fn new(overview: Overview, header: Header, usable: Usable) -> Self {
         let largest = overview.by_size().into_iter().take(MAPS);
         let heat = largest.filter_map(|process| {
-            let map = overview.heat_map(process, usable.until)?;
+            let map = overview.heat_map(process, usable.until, Resolution::TEXT)?;
             Some((process, map))
         });
         Gathered {
