@@ -6,14 +6,14 @@ use super::tested::untested;
 use super::{Feature, State};
 use crate::Error;
 use crate::module::interface::{
-    FEATURE_COMPACT, FEATURE_COMPACT_COUNTS, FEATURE_KEEPS_YOUNG, Info,
+    FEATURE_AVOID, FEATURE_COMPACT, FEATURE_COMPACT_COUNTS, FEATURE_KEEPS_YOUNG, Info,
 };
 
 /// The series of Linux on which the module's own tests were seen to pass (`kernel/vm/suites/run module`).
 const TESTED: [&str; 4] = ["6.1", "6.12", "7.2", "7.3"];
 
 /// What a kernel may lack for the module, as its features say.
-const MAY_LACK: [(u64, &str); 3] = [
+const MAY_LACK: [(u64, &str); 4] = [
     (
         FEATURE_COMPACT,
         "emptying chosen blocks (it takes CONFIG_CONTIG_ALLOC)",
@@ -21,6 +21,10 @@ const MAY_LACK: [(u64, &str); 3] = [
     (
         FEATURE_COMPACT_COUNTS,
         "counts of what an emptying moved (it has other tracepoints)",
+    ),
+    (
+        FEATURE_AVOID,
+        "a say in where an emptying moves pages (patches of kernel/linux-6.12): some are moved twice",
     ),
     (
         FEATURE_KEEPS_YOUNG,
