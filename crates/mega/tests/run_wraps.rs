@@ -334,7 +334,7 @@ fn the_report_has_every_field_that_is_documented() {
     let group = &report["groups"][0];
     assert_eq!(
         keys(group),
-        "actions copy_budget coverage coverage_of cpu_budget interval_auto interval_seconds last_error lock_bound_seconds longest_hold_seconds name parameters policy processes refused refused_count saved_cpu_seconds short_of_coverage standstill totals"
+        "actions copy_budget coverage coverage_of cpu_budget interval_auto interval_seconds last_error lock_bound_seconds longest_hold_seconds name parameters policy processes recording refused refused_count saved_cpu_seconds short_of_coverage standstill totals"
     );
     assert_eq!(
         keys(&group["totals"]),
