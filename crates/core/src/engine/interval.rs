@@ -27,6 +27,15 @@ impl Interval {
     pub const LONGEST: Duration = Duration::from_secs(10);
     /// The interval for a policy that counts on equal ones.
     pub const EQUAL: Duration = Duration::from_secs(5);
+
+    /// The time between two observations; `None` where it follows the programs.
+    #[must_use]
+    pub fn fixed(self) -> Option<Duration> {
+        match self {
+            Interval::Fixed(interval) => Some(interval),
+            Interval::Auto => None,
+        }
+    }
 }
 
 impl From<Duration> for Interval {

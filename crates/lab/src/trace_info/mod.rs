@@ -68,17 +68,13 @@ struct Info {
 pub fn run(args: &Args) -> Result<String, Error> {
     let (overview, header, usable) = overview(&args.file)?;
     let process = chosen(&overview, args.pid)?;
-    let heat = match process {
-        Some(process) => heat_map(&args.file, &overview, process, &usable, Resolution::TEXT)?,
-        None => None,
+    let heat_at = |resolution| match process {
+        Some(process) => heat_map(&args.file, &overview, process, &usable, resolution),
+        None => Ok(None),
     };
+    let heat = heat_at(Resolution::TEXT)?;
     if let Some(file) = &args.png {
-        let fine = pixels::resolution(usable.looks);
-        let heat = match process {
-            Some(process) => heat_map(&args.file, &overview, process, &usable, fine)?,
-            None => None,
-        };
-        let heat = heat.ok_or_else(|| {
+        let heat = heat_at(pixels::resolution(usable.looks))?.ok_or_else(|| {
             Error::Failed("there is nothing to draw: nothing was mapped".to_owned())
         })?;
         pixels::write(file, &header.subject, &heat)?;

@@ -9,7 +9,6 @@ use std::time::Duration;
 
 use mega_core::ActionKind;
 use mega_core::bytes;
-use mega_core::engine::Interval;
 use mega_core::promotion;
 use mega_linux::kernel::{Kernel, LiveKernel};
 use mega_linux::profile::Store;
@@ -154,14 +153,10 @@ fn tape(host: &Arc<Host>, args: &Run, settings: &Settings) -> Result<Option<Tape
     let Some(path) = &args.record else {
         return Ok(None);
     };
-    let interval = match settings.interval {
-        Interval::Fixed(interval) => Some(interval),
-        Interval::Auto => None,
-    };
     let subject: Vec<String> = words(args).collect();
     let header = Header {
         policy: Some(settings.policy.clone()),
-        ..recording::header(host, &subject.join(" "), interval)
+        ..recording::header(host, &subject.join(" "), settings.interval.fixed())
     };
     let file = recording::create(path)?;
     let tape = Tape::begin(Arc::clone(host), path, file, header, &Shared::open(host));

@@ -4,7 +4,6 @@ use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::sync::Arc;
 
-use mega_core::engine::Interval;
 use mega_linux::Host;
 use mega_record::Header;
 
@@ -42,13 +41,9 @@ impl Folder {
         settings: &Settings,
     ) -> Result<Tape, String> {
         let path = self.record.folder.join(file_name(name));
-        let interval = match settings.interval {
-            Interval::Fixed(interval) => Some(interval),
-            Interval::Auto => None,
-        };
         let header = Header {
             policy: Some(settings.policy.clone()),
-            ..header(host, &format!("select {name}"), interval)
+            ..header(host, &format!("select {name}"), settings.interval.fixed())
         };
         let begun = self.create().and_then(|()| {
             Tape::begin_bounded(

@@ -37,20 +37,12 @@ impl From<&Call> for WireCall {
             let length = range.end.saturating_sub(range.start);
             (range.start / BASE_PAGE_SIZE, length / BASE_PAGE_SIZE)
         };
-        let kind = match &call.kind {
-            CallKind::Mapped(range) => {
-                let (first, count) = pages(range);
-                WireKind::Mapped(first, count)
-            }
-            CallKind::Unmapped(range) => {
-                let (first, count) = pages(range);
-                WireKind::Unmapped(first, count)
-            }
-            CallKind::Discarded(range) => {
-                let (first, count) = pages(range);
-                WireKind::Discarded(first, count)
-            }
-            CallKind::Forked(child) => WireKind::Forked(*child),
+        let (first, count) = call.kind.range().map_or((0, 0), pages);
+        let kind = match call.kind {
+            CallKind::Mapped(_) => WireKind::Mapped(first, count),
+            CallKind::Unmapped(_) => WireKind::Unmapped(first, count),
+            CallKind::Discarded(_) => WireKind::Discarded(first, count),
+            CallKind::Forked(child) => WireKind::Forked(child),
         };
         WireCall {
             at: call.at,
