@@ -6,6 +6,7 @@
 
 pub mod available;
 mod columns;
+pub mod cpu_meter;
 mod csv;
 pub mod damo;
 pub mod demo;

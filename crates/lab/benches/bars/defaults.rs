@@ -5,9 +5,10 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use mega_lab::cpu_meter::CpuMeter;
 use mega_lab::subject::Subject;
 use mega_lab::workload::report::Done;
-use mega_lab::{Error, mapping, resident};
+use mega_lab::{Error, resident};
 use mega_linux::process;
 use mega_linux::run_dir::RunDir;
 use mega_linux::settings::thp_mode::{self, Guard, ThpMode};
@@ -141,11 +142,9 @@ fn worst_second(done: &Done) -> f64 {
         .map_or(&done.operations_per_second_over_time, |all| {
             &all.operations_per_second_over_time
         });
-    let starts = std::iter::successors(Some(0.0), |from| Some(from + 1.0));
-    starts
-        .take_while(|from| from + 1.0 <= done.seconds)
-        .filter_map(|from| rates.between(from, from + 1.0))
-        .fold(f64::INFINITY, f64::min)
+    rates
+        .slowest_second(0.0, done.seconds)
+        .unwrap_or(f64::INFINITY)
 }
 
 /// Programs of some seconds, one on each CPU and each under a manager of its own: their time, by that with base pages.
@@ -223,20 +222,14 @@ fn without_gain(setting: &Setting) -> Result<Vec<Bar>, Error> {
         subjects.push(subject);
     }
     thread::sleep(TO_SETTLE);
-    let cpu_time = |subject: &Subject| {
-        let manager = subject.child.id();
-        mapping::cpu_time_of(manager).map_err(|e| Error::io("reading a manager's CPU time", e))
-    };
-    let before: Vec<Duration> = subjects
+    let meters: Vec<CpuMeter> = subjects
         .iter()
-        .map(cpu_time)
+        .map(|subject| CpuMeter::begin(subject.child.id()))
         .collect::<Result<_, Error>>()?;
-    let started = Instant::now();
     thread::sleep(Duration::from_secs(setting.seconds.into()));
     let mut most = 0.0_f64;
-    for (subject, before) in subjects.iter().zip(before) {
-        let used = cpu_time(subject)?.saturating_sub(before);
-        most = most.max(used.div_duration_f64(started.elapsed()));
+    for meter in meters {
+        most = most.max(meter.share()?);
     }
     let mut huge = 0;
     for subject in subjects {

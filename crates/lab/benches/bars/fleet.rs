@@ -8,8 +8,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use mega_core::Machine;
+use mega_lab::cpu_meter::CpuMeter;
 use mega_lab::subject::Subject;
-use mega_lab::{Error, mapping, resident};
+use mega_lab::{Error, resident};
 use mega_linux::{Host, HostOptions, LinuxMachine, MachineOptions, process};
 
 use crate::bar::{Bar, Wanted};
@@ -227,15 +228,13 @@ impl Daemon {
     /// What it costs over whole intervals.
     fn cost(&self, setting: &Setting) -> Result<Cost, Error> {
         let pid = self.child.id();
-        let cpu_time =
-            || mapping::cpu_time_of(pid).map_err(|e| Error::io("reading the daemon's CPU time", e));
-        let (before, started) = (cpu_time()?, Instant::now());
+        let meter = CpuMeter::begin(pid)?;
         let intervals = (u64::from(setting.seconds) / INTERVAL).max(1);
         thread::sleep(Duration::from_secs(intervals * INTERVAL));
-        let used = cpu_time()?.saturating_sub(before);
+        let cpu_percent = meter.share()? * 100.0;
         #[allow(clippy::cast_precision_loss)]
         Ok(Cost {
-            cpu_percent: used.as_secs_f64() / started.elapsed().as_secs_f64() * 100.0,
+            cpu_percent,
             resident_bytes: resident::of(pid)?.resident_bytes as f64,
         })
     }

@@ -1,10 +1,11 @@
 //! The manager's own CPU and memory over a program, at the default interval.
 
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use mega_lab::cpu_meter::CpuMeter;
 use mega_lab::subject::Subject;
-use mega_lab::{Error, mapping, resident};
+use mega_lab::{Error, resident};
 
 use crate::bar::{Bar, Wanted};
 use crate::setting::{Setting, wait_until_huge};
@@ -61,15 +62,11 @@ fn over(setting: &Setting, policy: &str, promoted: bool) -> Result<Cost, Error> 
     }
     thread::sleep(Duration::from_secs(u64::from(2 * INTERVAL)));
     let manager = subject.child.id();
-    let cpu_time = || {
-        mapping::cpu_time_of(manager).map_err(|e| Error::io("reading the manager's CPU time", e))
-    };
-    let (before, started) = (cpu_time()?, Instant::now());
+    let meter = CpuMeter::begin(manager)?;
     // Whole intervals, or there would be one observation more or less by chance.
     let intervals = (setting.seconds / INTERVAL).max(1);
     thread::sleep(Duration::from_secs(u64::from(intervals * INTERVAL)));
-    let used = cpu_time()?.saturating_sub(before);
-    let cpu_percent = used.as_secs_f64() / started.elapsed().as_secs_f64() * 100.0;
+    let cpu_percent = meter.share()? * 100.0;
     let resident_bytes = resident::of(manager)?.resident_bytes as f64;
     subject.finish()?;
     Ok(Cost {

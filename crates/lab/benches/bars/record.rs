@@ -2,10 +2,11 @@
 
 use std::path::Path;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use mega_lab::Error;
+use mega_lab::cpu_meter::CpuMeter;
 use mega_lab::subject::Subject;
-use mega_lab::{Error, mapping};
 
 use crate::bar::{Bar, Wanted};
 use crate::setting::{Setting, median};
@@ -61,16 +62,11 @@ fn over(setting: &Setting, option: Option<&str>, report: &Path) -> Result<f64, E
     let mut subject = Subject::start(&mut setting.managed(&options, &["random", "--until-eof"]))?;
     subject.ready()?;
     thread::sleep(TO_SETTLE);
-    let manager = subject.child.id();
-    let cpu_time = || {
-        mapping::cpu_time_of(manager).map_err(|e| Error::io("reading the manager's CPU time", e))
-    };
-    let (before, started) = (cpu_time()?, Instant::now());
+    let meter = CpuMeter::begin(subject.child.id())?;
     thread::sleep(Duration::from_secs(setting.seconds.into()));
-    let used = cpu_time()?.saturating_sub(before);
-    let share = used.div_duration_f64(started.elapsed()) * 100.0;
+    let percent = meter.share()? * 100.0;
     subject.finish()?;
-    Ok(share)
+    Ok(percent)
 }
 
 /// What the manager says in its report that recording took, in per cent of a core.

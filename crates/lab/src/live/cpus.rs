@@ -34,7 +34,7 @@ pub(super) fn keep_to_first() -> Result<(), Error> {
     let [first, _, ..] = all() else {
         return Ok(());
     };
-    keep_to(*first).map_err(|e| Error::io(format!("keeping the lab on CPU {first}"), e))
+    keep_to(&[*first]).map_err(|e| Error::io(format!("keeping the lab on CPU {first}"), e))
 }
 
 /// Where what is measured runs.
@@ -84,12 +84,8 @@ impl Moved {
     fn to(cpus: &[usize]) -> Result<Self, Error> {
         let before = sched_getaffinity(None)
             .map_err(|e| Error::io("reading which CPUs the lab may use", e))?;
-        let mut set = CpuSet::new();
-        for cpu in cpus {
-            set.set(*cpu);
-        }
         if !cpus.is_empty() {
-            sched_setaffinity(None, &set).map_err(|e| {
+            keep_to(cpus).map_err(|e| {
                 Error::io(
                     format!("moving a server's clients to CPU {}", list(cpus)),
                     e,

@@ -2,20 +2,17 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
-use std::time::{Duration, Instant};
 
 use super::mode::Mode;
 use super::run::Run;
+use crate::cpu_meter::CpuMeter;
 use crate::error::Error;
-use crate::mapping;
 use crate::programs;
 use crate::terminate::terminate;
 
 /// A daemon that manages some programs. It ends when it is dropped.
 pub(crate) struct Daemon {
     child: Child,
-    cpu_before: Duration,
-    since: Instant,
 }
 
 impl Daemon {
@@ -44,34 +41,15 @@ impl Daemon {
         let child = command
             .spawn()
             .map_err(|e| Error::io("starting mega daemon", e))?;
-        Ok(Some(Daemon {
-            child,
-            cpu_before: Duration::ZERO,
-            since: Instant::now(),
-        }))
+        Ok(Some(Daemon { child }))
     }
 
     /// Begins to count its CPU time.
     ///
     /// # Errors
     /// When it has ended.
-    pub(crate) fn begin(&mut self) -> Result<(), Error> {
-        (self.cpu_before, self.since) = (self.cpu_time()?, Instant::now());
-        Ok(())
-    }
-
-    /// The CPU time that it has used since, as a share of one core.
-    ///
-    /// # Errors
-    /// When it has ended.
-    pub(crate) fn cpu_share(&self) -> Result<f64, Error> {
-        let used = self.cpu_time()?.saturating_sub(self.cpu_before);
-        Ok(used.div_duration_f64(self.since.elapsed()))
-    }
-
-    fn cpu_time(&self) -> Result<Duration, Error> {
-        mapping::cpu_time_of(self.child.id())
-            .map_err(|e| Error::io("reading the CPU time of mega daemon", e))
+    pub(crate) fn meter(&self) -> Result<CpuMeter, Error> {
+        CpuMeter::begin(self.child.id())
     }
 }
 

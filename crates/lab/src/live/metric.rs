@@ -65,6 +65,11 @@ impl Metric {
             better,
         }
     }
+
+    /// A time that is better the shorter it is.
+    pub(crate) const fn latency(id: &'static str, title: &'static str) -> Self {
+        Metric::new(id, title, Unit::Nanoseconds, Better::Lower)
+    }
 }
 
 /// Metrics that several experiments share.

@@ -21,7 +21,7 @@ pub(super) fn keep_to_last() -> Result<(), Error> {
     let Some(last) = cpus.first() else {
         return Ok(());
     };
-    keep_to(*last).map_err(|e| Error::io(format!("keeping to CPU {last}"), e))
+    keep_to(&[*last]).map_err(|e| Error::io(format!("keeping to CPU {last}"), e))
 }
 
 /// Keeps the calling thread, number `number` of several, to a CPU of its own, as far as there are enough; nothing where
@@ -32,12 +32,14 @@ pub(super) fn keep_thread(number: usize) {
         return;
     }
     // A CPU may go offline meanwhile; the thread then runs where the others do.
-    let _ = keep_to(cpus[number % cpus.len()]);
+    let _ = keep_to(&[cpus[number % cpus.len()]]);
 }
 
-/// Keeps the calling thread, and what it starts from now on, to one CPU.
-pub(crate) fn keep_to(cpu: usize) -> rustix::io::Result<()> {
+/// Keeps the calling thread, and what it starts from now on, to these CPUs.
+pub(crate) fn keep_to(cpus: &[usize]) -> rustix::io::Result<()> {
     let mut set = CpuSet::new();
-    set.set(cpu);
+    for cpu in cpus {
+        set.set(*cpu);
+    }
     sched_setaffinity(None, &set)
 }

@@ -45,6 +45,15 @@ impl Rates {
         (seconds > 0.0).then(|| operations / seconds)
     }
 
+    /// Operations per second in the slowest whole second from `from` to `to`, in seconds since `ready`; `None` where no second has any.
+    #[must_use]
+    pub fn slowest_second(&self, from: f64, to: f64) -> Option<f64> {
+        std::iter::successors(Some(from), |from| Some(from + 1.0))
+            .take_while(|from| from + 1.0 <= to)
+            .filter_map(|from| self.between(from, from + 1.0))
+            .min_by(f64::total_cmp)
+    }
+
     /// Operations per second over the stretches that begin at `from` seconds since `ready` or later, or over the last
     /// one where none does. `None` where there is none at all.
     #[must_use]

@@ -6,7 +6,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use super::java;
-use super::machine::batch::{GZIP, SORT, text};
+use super::lines::{GZIP, SORT, text};
 use crate::error::Error;
 use crate::live::cpus;
 use crate::live::experiment::{Experiment, Rounds};

@@ -4,19 +4,15 @@ use std::io::Write;
 use std::process::{Child, ChildStdin, Stdio};
 use std::time::{Duration, Instant};
 
+use super::lines::GZIP;
 use crate::error::Error;
 use crate::live::experiment::{Experiment, Rounds};
 use crate::live::goal::{Bound, Goal};
 use crate::live::metric::{Better, MANAGER_CPU, Metric, Sample, Unit};
 use crate::live::mode::Mode;
-use crate::live::package::Program;
 use crate::live::run::Run;
 use crate::random::{Random, mix};
 
-const GZIP: Program = Program {
-    name: "gzip",
-    package: "gzip",
-};
 const MULTIPLICATIONS: Metric = Metric::new(
     "multiplications_per_second",
     "matrix multiplications per second",

@@ -3,38 +3,34 @@
 use crate::error::Error;
 use crate::live::experiment::{Experiment, PaperFigure, Rounds};
 use crate::live::goal::{Bound, Goal};
-use crate::live::metric::{Better, MANAGER_CPU, Metric, Sample, Unit};
+use crate::live::metric::{MANAGER_CPU, Metric, Sample};
 use crate::live::mode::Mode;
 use crate::live::run::Run;
 use crate::workload::report::{Done, FirstTouch};
-
-const fn latency(id: &'static str, title: &'static str) -> Metric {
-    Metric::new(id, title, Unit::Nanoseconds, Better::Lower)
-}
 
 /// The percentiles of one way to grow, from the median up.
 type Percentiles = [Metric; 5];
 
 const ARRAY: Percentiles = [
-    latency("array_p50_ns", "first touch in an array, median"),
-    latency("array_p90_ns", "first touch in an array, 90 %"),
-    latency("array_p99_ns", "first touch in an array, 99 %"),
-    latency("array_p99_9_ns", "first touch in an array, 99.9 %"),
-    latency("array_p99_99_ns", "first touch in an array, 99.99 %"),
+    Metric::latency("array_p50_ns", "first touch in an array, median"),
+    Metric::latency("array_p90_ns", "first touch in an array, 90 %"),
+    Metric::latency("array_p99_ns", "first touch in an array, 99 %"),
+    Metric::latency("array_p99_9_ns", "first touch in an array, 99.9 %"),
+    Metric::latency("array_p99_99_ns", "first touch in an array, 99.99 %"),
 ];
 const OBJECTS: Percentiles = [
-    latency("objects_p50_ns", "first touch by objects, median"),
-    latency("objects_p90_ns", "first touch by objects, 90 %"),
-    latency("objects_p99_ns", "first touch by objects, 99 %"),
-    latency("objects_p99_9_ns", "first touch by objects, 99.9 %"),
-    latency("objects_p99_99_ns", "first touch by objects, 99.99 %"),
+    Metric::latency("objects_p50_ns", "first touch by objects, median"),
+    Metric::latency("objects_p90_ns", "first touch by objects, 90 %"),
+    Metric::latency("objects_p99_ns", "first touch by objects, 99 %"),
+    Metric::latency("objects_p99_9_ns", "first touch by objects, 99.9 %"),
+    Metric::latency("objects_p99_99_ns", "first touch by objects, 99.99 %"),
 ];
 const BUSY: Percentiles = [
-    latency("busy_p50_ns", "first touch beside busy memory, median"),
-    latency("busy_p90_ns", "first touch beside busy memory, 90 %"),
-    latency("busy_p99_ns", "first touch beside busy memory, 99 %"),
-    latency("busy_p99_9_ns", "first touch beside busy memory, 99.9 %"),
-    latency("busy_p99_99_ns", "first touch beside busy memory, 99.99 %"),
+    Metric::latency("busy_p50_ns", "first touch beside busy memory, median"),
+    Metric::latency("busy_p90_ns", "first touch beside busy memory, 90 %"),
+    Metric::latency("busy_p99_ns", "first touch beside busy memory, 99 %"),
+    Metric::latency("busy_p99_9_ns", "first touch beside busy memory, 99.9 %"),
+    Metric::latency("busy_p99_99_ns", "first touch beside busy memory, 99.99 %"),
 ];
 /// At most a tenth above base pages: promotion is decoupled from faults (MEGA, section 4.1).
 const LIMIT: Bound = Bound::AtMost(1.1);

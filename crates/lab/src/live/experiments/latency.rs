@@ -1,16 +1,12 @@
 //! Latencies, as the experiments with servers report them.
 
-use crate::live::metric::{Better, Metric, Sample, Unit};
+use crate::live::metric::{Metric, Sample};
 use crate::live::server::load::Loaded;
 
-const fn latency(id: &'static str, title: &'static str) -> Metric {
-    Metric::new(id, title, Unit::Nanoseconds, Better::Lower)
-}
-
-pub(super) const P50: Metric = latency("p50_ns", "median latency");
-pub(super) const P99: Metric = latency("p99_ns", "99 % of latencies below");
-pub(super) const P99_9: Metric = latency("p99_9_ns", "99.9 % of latencies below");
-pub(super) const P99_99: Metric = latency("p99_99_ns", "99.99 % of latencies below");
+pub(super) const P50: Metric = Metric::latency("p50_ns", "median latency");
+pub(super) const P99: Metric = Metric::latency("p99_ns", "99 % of latencies below");
+pub(super) const P99_9: Metric = Metric::latency("p99_9_ns", "99.9 % of latencies below");
+pub(super) const P99_99: Metric = Metric::latency("p99_99_ns", "99.99 % of latencies below");
 
 /// A sample with a load's latencies.
 pub(super) fn with_latencies(sample: Sample, loaded: &Loaded) -> Sample {

@@ -1,14 +1,12 @@
 //! `manager-cost`: what the manager takes of a core, and of its programs' locks.
 
-use std::time::Instant;
-
+use crate::cpu_meter::CpuMeter;
 use crate::error::Error;
 use crate::live::experiment::{Experiment, Rounds};
 use crate::live::metric::{Better, Metric, Sample, Unit};
 use crate::live::mode::Mode;
 use crate::live::process::Process;
 use crate::live::run::Run;
-use crate::mapping;
 use crate::workload::report::Done;
 
 /// Parts of the memory that are managed in turn: a sixteenth, a quarter, all of it.
@@ -26,21 +24,17 @@ const PROCESSES: [(u64, Metric); 3] = [
     (14, cpu("cpu_14_processes", "CPU over 14 idle processes")),
     (200, cpu("cpu_200_processes", "CPU over 200 idle processes")),
 ];
-const MAP_P99_9: Metric = lock(
+const MAP_P99_9: Metric = Metric::latency(
     "map_p99_9_ns",
     "mapping and unmapping memory, 99.9th percentile",
 );
-const MAP_LONGEST: Metric = lock(
+const MAP_LONGEST: Metric = Metric::latency(
     "map_longest_ns",
     "mapping and unmapping memory, the longest",
 );
 
 const fn cpu(id: &'static str, title: &'static str) -> Metric {
     Metric::new(id, title, Unit::Share, Better::Lower)
-}
-
-const fn lock(id: &'static str, title: &'static str) -> Metric {
-    Metric::new(id, title, Unit::Nanoseconds, Better::Lower)
 }
 
 pub(super) const MANAGER_COST: Experiment = Experiment {
@@ -125,12 +119,7 @@ fn manager_cpu(run: &Run<'_>, process: &Process) -> Result<f64, Error> {
         run.sleep(run.measured)?;
         return Ok(0.0);
     }
-    let used = || {
-        mapping::cpu_time_of(process.id())
-            .map_err(|e| Error::io("reading the manager's CPU time", e))
-    };
-    let (before, started) = (used()?, Instant::now());
+    let meter = CpuMeter::begin(process.id())?;
     run.sleep(run.measured)?;
-    let used = used()?.saturating_sub(before);
-    Ok(used.as_secs_f64() / started.elapsed().as_secs_f64())
+    meter.share()
 }

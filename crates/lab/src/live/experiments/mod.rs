@@ -14,6 +14,7 @@ mod hash_join;
 pub(super) mod java;
 mod kernel;
 mod latency;
+mod lines;
 mod machine;
 mod manager_cost;
 mod memcached;

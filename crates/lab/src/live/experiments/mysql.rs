@@ -10,23 +10,16 @@ use crate::live::server::mariadb::{CLIENT, INSTALL, MARIADBD, MariaDb};
 use crate::live::server::sysbench::{SYSBENCH, read_settled};
 use crate::resident;
 
-/// Bytes of memory for each row, of which it takes some 250: making 700 000 rows for 1 GiB takes some 8 s.
-const BYTES_PER_ROW: u64 = 1500;
-
 const TRANSACTIONS: Metric = Metric::new(
     "transactions_per_second",
     "transactions per second",
     Unit::PerSecond,
     Better::Higher,
 );
-const MIN: Metric = latency("min_ns", "shortest latency");
-const AVERAGE: Metric = latency("average_ns", "average latency");
-const P95: Metric = latency("p95_ns", "95 % of latencies below");
-const MAX: Metric = latency("max_ns", "longest latency");
-
-const fn latency(id: &'static str, title: &'static str) -> Metric {
-    Metric::new(id, title, Unit::Nanoseconds, Better::Lower)
-}
+const MIN: Metric = Metric::latency("min_ns", "shortest latency");
+const AVERAGE: Metric = Metric::latency("average_ns", "average latency");
+const P95: Metric = Metric::latency("p95_ns", "95 % of latencies below");
+const MAX: Metric = Metric::latency("max_ns", "longest latency");
 
 pub(super) const MYSQL: Experiment = Experiment {
     name: "mysql",
@@ -76,17 +69,10 @@ pub(super) const MYSQL: Experiment = Experiment {
 
 #[allow(clippy::cast_precision_loss)]
 fn run(run: &Run<'_>) -> Result<Sample, Error> {
-    let rows = (run.size / BYTES_PER_ROW).max(1);
-    let database = MariaDb::start(run, run.size / 4 * 3)?;
-    database.fill(run, rows)?;
-    let checksum = database.checksum(run)?;
-    let report = read_settled(run, &database, rows, 95)?;
+    let (database, table) = MariaDb::start_filled(run, run.size)?;
+    let report = read_settled(run, &database, table.rows, 95)?;
     let resident = resident::of(database.server.pid())?;
-    if database.checksum(run)? != checksum {
-        return Err(Error::Failed(
-            "data was lost: MariaDB's table has another checksum after it was read".into(),
-        ));
-    }
+    database.check(run, &table)?;
     database.server.stop()?;
     Ok(Sample::default()
         .with(TRANSACTIONS, report.transactions_per_second)

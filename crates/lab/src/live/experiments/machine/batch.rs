@@ -1,47 +1,16 @@
 //! Short jobs, one after the other.
 
-use std::fs::File;
-use std::io::{BufWriter, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
 use crate::error::Error;
+use crate::live::experiments::lines::{GZIP, SORT};
 use crate::live::output::output_of;
-use crate::live::package::Program;
 use crate::live::run::Run;
-use crate::random::{Random, mix};
 
-pub(in crate::live::experiments) const GZIP: Program = Program {
-    name: "gzip",
-    package: "gzip",
-};
-pub(in crate::live::experiments) const SORT: Program = Program {
-    name: "sort",
-    package: "coreutils",
-};
-
-/// Bytes of a line: a number of 16 digits, and its end.
-const LINE: u64 = 17;
 /// What the jobs read, as a part of a program's memory.
 const PART: u64 = 32;
-
-/// A file of lines of random numbers.
-///
-/// # Errors
-/// When it cannot be written.
-pub(in crate::live::experiments) fn text(run: &Run<'_>, bytes: u64) -> Result<PathBuf, Error> {
-    let path = run.scratch.join("lines.txt");
-    let attempted = || format!("writing {}", path.display());
-    let file = File::create(&path).map_err(|e| Error::io(attempted(), e))?;
-    let mut file = BufWriter::new(file);
-    let mut random = Random::new(mix(run.seed));
-    for _ in 0..bytes / LINE {
-        writeln!(file, "{:016x}", random.word()).map_err(|e| Error::io(attempted(), e))?;
-    }
-    file.flush().map_err(|e| Error::io(attempted(), e))?;
-    Ok(path)
-}
 
 /// Jobs that were done.
 pub(super) struct Jobs {

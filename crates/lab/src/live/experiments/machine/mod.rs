@@ -1,10 +1,11 @@
 //! `machine`: one machine, not one program: six at once, on memory that is nearly full and fragmented.
 
-pub(super) mod batch;
+mod batch;
 mod crowded;
 mod programs;
 mod saving;
 
+use crate::cpu_meter::CpuMeter;
 use crate::error::Error;
 use crate::live::cpus::Placement;
 use crate::live::daemon::Daemon;
@@ -20,8 +21,8 @@ use crate::live::server::redis::REDIS;
 use crate::live::server::sysbench::SYSBENCH;
 
 use super::java;
+use super::lines::{GZIP, SORT};
 use super::python::{self, GATHERED, SORTED};
-use batch::{GZIP, SORT};
 use programs::Programs;
 
 /// How many long-lived programs share the memory.
@@ -34,12 +35,13 @@ const LATENCY: Bound = Bound::AtMost(1.03);
 const MEMORY: Bound = Bound::AtMost(1.02);
 
 const CACHE: Metric = rate("memcached_per_second", "requests to memcached per second");
-const CACHE_P99: Metric = latency("memcached_p99_ns", "99 % of latencies of memcached below");
+const CACHE_P99: Metric =
+    Metric::latency("memcached_p99_ns", "99 % of latencies of memcached below");
 const FORKING: Metric = rate(
     "redis_per_second",
     "requests per second to Redis, which saves",
 );
-const FORKING_P99: Metric = latency("redis_p99_ns", "99 % of latencies of Redis below");
+const FORKING_P99: Metric = Metric::latency("redis_p99_ns", "99 % of latencies of Redis below");
 const SAVES: Metric = Metric::new(
     "redis_saves",
     "times that Redis saved",
@@ -47,7 +49,8 @@ const SAVES: Metric = Metric::new(
     Better::Higher,
 );
 const DATABASE: Metric = rate("mariadb_per_second", "transactions of MariaDB per second");
-const DATABASE_P99: Metric = latency("mariadb_p99_ns", "99 % of latencies of MariaDB below");
+const DATABASE_P99: Metric =
+    Metric::latency("mariadb_p99_ns", "99 % of latencies of MariaDB below");
 const JVM: Metric = rate("jvm_per_second", "objects that a JVM visits per second");
 const JVM_WORST: Metric = rate("jvm_worst_per_second", "the same in its slowest second");
 const BATCH: Metric = rate("jobs_per_second", "short jobs (sort, gzip) per second");
@@ -72,10 +75,6 @@ const KILLED: Metric = Metric::new(
 
 const fn rate(id: &'static str, title: &'static str) -> Metric {
     Metric::new(id, title, Unit::PerSecond, Better::Higher)
-}
-
-const fn latency(id: &'static str, title: &'static str) -> Metric {
-    Metric::new(id, title, Unit::Nanoseconds, Better::Lower)
 }
 
 const fn at_most(metric: Metric, value: f64) -> Goal {
@@ -173,15 +172,13 @@ fn run(run: &Run<'_>) -> Result<Sample, Error> {
         size: run.size / SHARES,
         ..*run
     };
-    let mut daemon = Daemon::start(run, &programs::executables()?)?;
+    let daemon = Daemon::start(run, &programs::executables()?)?;
     let before = MemoryEvents::now()?;
     let programs = Programs::start(&members)?;
-    if let Some(daemon) = &mut daemon {
-        daemon.begin()?;
-    }
+    let meter = daemon.as_ref().map(Daemon::meter).transpose()?;
     let sample = programs.work(&members)?;
     let events = MemoryEvents::now()?.since(before);
-    let manager = daemon.as_ref().map_or(Ok(0.0), Daemon::cpu_share)?;
+    let manager = meter.as_ref().map_or(Ok(0.0), CpuMeter::share)?;
     drop(daemon);
     fragmenter.finish()?;
     #[allow(clippy::cast_precision_loss)]

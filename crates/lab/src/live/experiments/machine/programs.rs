@@ -5,13 +5,14 @@ use std::thread::{self, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
 use crate::error::Error;
+use crate::live::experiments::lines::{GZIP, SORT, text};
 use crate::live::experiments::python::{GATHERED, SORTED};
 use crate::live::metric::{HUGE, RESIDENT, Sample};
 use crate::live::process::Process;
 use crate::live::run::Run;
 use crate::live::server::Server;
 use crate::live::server::load::{Load, Loaded};
-use crate::live::server::mariadb::{MARIADBD, MariaDb};
+use crate::live::server::mariadb::{MARIADBD, MariaDb, Table};
 use crate::live::server::memcached::{self, MEMCACHED};
 use crate::live::server::memcached_text::MemcachedText;
 use crate::live::server::protocol::Protocol;
@@ -22,7 +23,7 @@ use crate::live::server::sysbench::{Report, read_at_once};
 use crate::resident;
 use crate::workload::report::{Done, Ready};
 
-use super::batch::{self, GZIP, SORT, run_jobs};
+use super::batch::{self, run_jobs};
 use super::saving::save_again_and_again;
 use super::{
     BATCH, BATCH_LONGEST, CACHE, CACHE_P99, DATABASE, DATABASE_P99, FORKING, FORKING_P99, JVM,
@@ -31,8 +32,6 @@ use super::{
 
 /// Clients of each key-value server: they are closed loops, so more would only wait for one another.
 const CLIENTS: usize = 4;
-/// Bytes of memory for each row of the database, as in the experiment `mysql`.
-const BYTES_PER_ROW: u64 = 1500;
 
 /// The files of the programs that a manager is to manage.
 ///
@@ -68,7 +67,7 @@ pub(super) struct Programs {
     /// What the short jobs read.
     text: PathBuf,
     keys: u64,
-    rows: u64,
+    table: Table,
 }
 
 /// What those came to that have a load.
@@ -87,15 +86,13 @@ impl Programs {
     /// When one is not installed, cannot be started or fails, or when interrupted.
     pub(super) fn start(run: &Run<'_>) -> Result<Self, Error> {
         let keys = run.size / BYTES_OF_4_KIB;
-        let rows = (run.size / BYTES_PER_ROW).max(1);
         java::compile(run)?;
-        let text = batch::text(run, batch::bytes(run.size))?;
+        let text = text(run, batch::bytes(run.size))?;
         let cache = memcached::start(run, run.size)?;
         load(run, &cache).send_all::<MemcachedText>(run, (0..keys).map(Request::Set))?;
         let forking = redis::start(run)?;
         load(run, &forking).send_all::<Resp>(run, (0..keys).map(Request::Set))?;
-        let database = MariaDb::start(run, run.size / 4 * 3)?;
-        database.fill(run, rows)?;
+        let (database, table) = MariaDb::start_filled(run, run.size)?;
         Ok(Programs {
             cache,
             forking,
@@ -104,7 +101,7 @@ impl Programs {
             numpy: run.ready_workload(python::command(run)?)?,
             text,
             keys,
-            rows,
+            table,
         })
     }
 
@@ -113,17 +110,12 @@ impl Programs {
     /// # Errors
     /// When one fails, or finds its data wrong, or when interrupted.
     pub(super) fn work(self, run: &Run<'_>) -> Result<Sample, Error> {
-        let checksum = self.database.checksum(run)?;
         let loads = self.under_load(run)?;
         let sample = self.resident(Sample::default())?;
         let jvm = self.jvm.0.finish()?;
         self.numpy.0.finish()?;
         let numpy = python::rates(run)?;
-        if self.database.checksum(run)? != checksum {
-            return Err(Error::Failed(
-                "data was lost: MariaDB's table has another checksum after it was read".into(),
-            ));
-        }
+        self.database.check(run, &self.table)?;
         self.cache.stop()?;
         self.forking.stop()?;
         self.database.server.stop()?;
@@ -143,7 +135,7 @@ impl Programs {
             database,
             text,
             keys,
-            rows,
+            table,
             ..
         } = self;
         thread::scope(|scope| {
@@ -152,7 +144,7 @@ impl Programs {
                 scope.spawn(|| as_a_client(run, || save_again_and_again(run, forking.port())));
             let forking = scope.spawn(|| ask::<Resp>(run, forking, *keys));
             let database =
-                scope.spawn(|| as_a_client(run, || read_at_once(run, database, *rows, 99)));
+                scope.spawn(|| as_a_client(run, || read_at_once(run, database, table.rows, 99)));
             let jobs = scope.spawn(|| run_jobs(run, text));
             Ok(Loads {
                 cache: joined(cache)?,
@@ -230,12 +222,9 @@ fn joined<T>(thread: ScopedJoinHandle<'_, Result<T, Error>>) -> Result<T, Error>
 
 /// The rate in the slowest whole second of the last `measured`; the rate over all of it where that is less than a second.
 fn slowest_second(done: &Done, measured: Duration) -> f64 {
+    let rates = &done.operations_per_second_over_time;
     let first = done.seconds - measured.as_secs_f64();
-    std::iter::successors(Some(first), |from| Some(from + 1.0))
-        .take_while(|from| from + 1.0 <= done.seconds)
-        .filter_map(|from| {
-            done.operations_per_second_over_time
-                .between(from, from + 1.0)
-        })
-        .fold(done.rate_over_last(measured), f64::min)
+    let slowest = rates.slowest_second(first, done.seconds);
+    let overall = done.rate_over_last(measured);
+    slowest.map_or(overall, |slowest| slowest.min(overall))
 }
