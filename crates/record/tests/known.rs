@@ -284,6 +284,23 @@ fn memory_that_is_unmapped_between_two_looks_is_free_at_that_time() {
     assert_eq!(before.contiguity - seen.memory.contiguity, HUGE_PAGE_SIZE);
 }
 
+/// A program that unmaps its memory before it ends was promoted all the same.
+#[test]
+fn what_was_promoted_is_told_although_the_program_unmaps_it_in_the_end() {
+    let mut looks = known(60);
+    let mut ending = look(60, Vec::new());
+    let start = HOT.start.min(COLD.start) * HUGE_PAGE_SIZE;
+    let end = HOT.end.max(COLD.end) * HUGE_PAGE_SIZE;
+    ending.calls = vec![Call {
+        at: ending.at,
+        process: PROCESS,
+        kind: CallKind::Unmapped(start..end),
+    }];
+    looks.push(ending);
+    let course = replay(looks, "ingens", Terms::default());
+    assert_eq!(promoted(&course), HOT.chain(COLD).collect());
+}
+
 /// What a huge page of the recording hides is not made up.
 #[test]
 fn a_huge_page_of_the_recording_is_blind_once_it_is_demoted() {

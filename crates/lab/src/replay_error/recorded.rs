@@ -19,8 +19,8 @@ pub(super) struct Recording {
     /// In which the file lies.
     pub(super) folder: TempDir,
     pub(super) ready: Ready,
-    /// When the program was told to end, since it was recorded. What comes then is not compared.
-    pub(super) until: Duration,
+    /// What the program and its recorder took to end, once they were told. What was recorded meanwhile is not compared.
+    pub(super) ending: Duration,
 }
 
 impl Recording {
@@ -39,7 +39,10 @@ impl Recording {
         if reader.usable().ending != Ending::Whole {
             return Err(failed(reader.usable().to_string()));
         }
-        let looks = looks.into_iter().filter(|look| look.at <= self.until);
+        // The last look cannot be later than the recorder's end.
+        let last = looks.last().map(|look| look.at).unwrap_or_default();
+        let until = last.saturating_sub(self.ending);
+        let looks = looks.into_iter().filter(|look| look.at <= until);
         let machine = ReplayedMachine::new(reader.header(), looks, Terms::default());
         let engine = Engine::new(policy, Budgets::default(), interval);
         let (course, _) = follow(engine, machine);

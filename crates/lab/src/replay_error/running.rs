@@ -13,9 +13,6 @@ use crate::subject::Subject;
 use crate::workload::report::Ready;
 use crate::{Error, programs};
 
-/// What mega takes at most until it has started a program.
-const STARTING: Duration = Duration::from_millis(500);
-
 /// How programs are run.
 pub(super) struct Setting {
     mega: PathBuf,
@@ -69,15 +66,13 @@ impl Setting {
             .map_err(|error| Error::io("make a folder for a recording", error))?;
         let file = folder.path().join(Recording::FILE);
         let output = format!("--output={}", file.display());
-        let started = Instant::now();
         let (subject, ready) = self.start(&mut self.under(&["record", &output], program))?;
-        // The recorder's clock began a little later than this one.
-        let until = started.elapsed().saturating_sub(STARTING);
+        let told = Instant::now();
         subject.finish()?;
         Ok(Recording {
             folder,
             ready,
-            until,
+            ending: told.elapsed(),
         })
     }
 

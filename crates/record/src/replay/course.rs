@@ -62,7 +62,8 @@ pub struct Course {
     pub mean_growth: Option<f64>,
     /// CPU time of the manager.
     pub cpu: Duration,
-    /// The regions that it promoted and did not demote again.
+    /// The regions that were promoted and not demoted since, after the step of `last`: some programs unmap all of their memory
+    /// before they end.
     pub promoted: BTreeSet<RegionRef>,
     /// Looks that were missed when it was recorded.
     pub missed: u64,
@@ -80,12 +81,14 @@ pub fn follow<L: Iterator<Item = Look>>(
     let mut points = Points::default();
     let mut means = Means::default();
     let mut last = Point::default();
+    let mut promoted = BTreeSet::new();
     while let Ok(report) = engine.step(&mut machine) {
         let point = point(&report, engine.totals(), &machine);
         means.add(points.last.as_ref(), &point);
         points.add(point);
         if point.recorded > 0 {
             last = point;
+            promoted.clone_from(machine.promoted());
         }
         machine.rest(report.next_interval);
     }
@@ -98,7 +101,7 @@ pub fn follow<L: Iterator<Item = Look>>(
         recorded_coverage: ratio(means.recorded_huge, means.recorded),
         mean_growth: ratio(means.resident, means.recorded),
         cpu: machine.cpu_time(),
-        promoted: machine.promoted().clone(),
+        promoted,
         missed: machine.missed(),
         merged: machine.merged(),
         translation: machine.translation(),
