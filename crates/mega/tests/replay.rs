@@ -144,6 +144,29 @@ fn fragmented_memory_holds_promotions_back() {
 }
 
 #[test]
+fn on_the_simulated_kernel_compaction_answers_what_promotions_lack() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = recording(folder.path(), 0);
+    // 8 GiB are in use of 16: of this machine a few hundred MiB are free.
+    let options = ["--policy=ingens", "--memory=8448MiB", "--fragmentation=1.0"];
+    let report = json(&file, &[options.as_slice(), &["--simulated"]].concat());
+    assert_eq!(report["simulated"], true);
+    let policy = &report["policies"][0];
+    assert!(policy["actions"]["promoted"].as_u64() > Some(0), "{policy}");
+    assert!(policy["last"]["moved"].as_u64() > Some(0), "{policy}");
+    let text = replay(&file, &["--policy=base", "--simulated", "--memory=8448MiB"]).stdout;
+    let text = String::from_utf8(text).expect("UTF-8");
+    assert!(
+        text.contains("Simulated: ") && text.contains("contiguous"),
+        "{text}"
+    );
+    assert_eq!(
+        json(&file, &options)["policies"][0]["actions"]["promoted"],
+        0
+    );
+}
+
+#[test]
 fn a_processor_translates_faster_what_huge_pages_map() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = recording(folder.path(), 0);

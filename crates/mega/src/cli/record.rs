@@ -65,6 +65,10 @@ pub(crate) struct Replay {
     /// moment]
     #[arg(long, value_name = "SHARE", value_parser = value::part_or_number)]
     pub(crate) fragmentation: Option<f64>,
+    /// Replay on the simulated kernel (see docs/simulator.md): with giant pages, as the patched kernel has them, and with compaction
+    /// for what promotions lack
+    #[arg(long)]
+    pub(crate) simulated: bool,
     /// Also say how long this processor would have translated the program's addresses, by the touches that were counted when it
     /// was recorded
     #[arg(long, value_name = "NAME", value_parser = processor())]

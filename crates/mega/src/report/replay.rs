@@ -17,6 +17,8 @@ pub(crate) struct ReplayReport {
     pub(crate) memory: Option<u64>,
     /// The same of its fragmentation.
     pub(crate) fragmentation: Option<f64>,
+    /// Whether it was replayed on the simulated kernel, with giant pages and compaction.
+    pub(crate) simulated: bool,
     /// The processor whose translation was asked for.
     pub(crate) processor: Option<&'static str>,
     /// Always: what the program does is as it was recorded, whatever a policy does.
@@ -136,6 +138,8 @@ pub(crate) struct PointReport {
     pub(crate) seconds: f64,
     pub(crate) resident: u64,
     pub(crate) huge: u64,
+    /// Of that in giant pages.
+    pub(crate) giant: u64,
     /// Resident in the recording, and of that in huge pages.
     pub(crate) recorded: u64,
     pub(crate) recorded_huge: u64,
@@ -147,6 +151,8 @@ pub(crate) struct PointReport {
     pub(crate) copied: u64,
     pub(crate) promoted: u64,
     pub(crate) demoted: u64,
+    /// Bytes that were moved until then to empty blocks and chunks, besides what is copied.
+    pub(crate) moved: u64,
     /// Seconds of translation, until then.
     pub(crate) translation: Option<f64>,
 }
@@ -157,6 +163,7 @@ impl From<&Point> for PointReport {
             seconds: point.at.as_secs_f64(),
             resident: point.resident,
             huge: point.huge,
+            giant: point.giant,
             recorded: point.recorded,
             recorded_huge: point.recorded_huge,
             blind: point.blind,
@@ -165,6 +172,7 @@ impl From<&Point> for PointReport {
             copied: point.copied,
             promoted: point.promoted,
             demoted: point.demoted,
+            moved: point.moved * mega_core::BASE_PAGE_SIZE,
             translation: point.translation.map(|time| time.as_secs_f64()),
         }
     }

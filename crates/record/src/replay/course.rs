@@ -4,11 +4,10 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use mega_core::engine::{Engine, ProcessSummary, StepReport, Totals};
-use mega_core::{ActionKind, Machine, RegionRef};
+use mega_core::{ActionKind, RegionRef};
 
-use super::machine::ReplayedMachine;
+use super::player::Player;
 use super::translation::Translation;
-use crate::look::Look;
 
 /// Points that a course keeps. Where there are more, every second one goes.
 const MOST_POINTS: usize = 2048;
@@ -26,6 +25,8 @@ pub struct Point {
     pub resident: u64,
     /// Of that in huge pages.
     pub huge: u64,
+    /// Of that in giant pages.
+    pub giant: u64,
     /// Of the resident memory, what the policy sees no more: huge pages of the recording that it demoted.
     pub blind: u64,
     /// Free under the policy.
@@ -38,6 +39,8 @@ pub struct Point {
     pub promoted: u64,
     /// Demotions until then.
     pub demoted: u64,
+    /// Base pages that compaction moved until then: to empty blocks and chunks for promotions.
+    pub moved: u64,
     /// Time in which addresses were translated until then, on the processor of the terms. `None` where there is none, and until
     /// touches were measured.
     pub translation: Option<Duration>,
@@ -74,10 +77,7 @@ pub struct Course {
 }
 
 /// Has an engine take its steps on a recording until that is over. Returns what came of it, and the machine at its end.
-pub fn follow<L: Iterator<Item = Look>>(
-    mut engine: Engine,
-    mut machine: ReplayedMachine<L>,
-) -> (Course, ReplayedMachine<L>) {
+pub fn follow<M: Player>(mut engine: Engine, mut machine: M) -> (Course, M) {
     let mut points = Points::default();
     let mut means = Means::default();
     let mut last = Point::default();
@@ -88,8 +88,9 @@ pub fn follow<L: Iterator<Item = Look>>(
         points.add(point);
         if point.recorded > 0 {
             last = point;
-            promoted.clone_from(machine.promoted());
+            promoted = machine.promoted();
         }
+        machine.keep_ahead(&report.unmet);
         machine.rest(report.next_interval);
     }
     let course = Course {
@@ -110,11 +111,7 @@ pub fn follow<L: Iterator<Item = Look>>(
 }
 
 /// How it was at a step that has just been taken.
-fn point<L: Iterator<Item = Look>>(
-    report: &StepReport,
-    totals: &Totals,
-    machine: &ReplayedMachine<L>,
-) -> Point {
+fn point<M: Player>(report: &StepReport, totals: &Totals, machine: &M) -> Point {
     let sum = |of: fn(&ProcessSummary) -> u64| report.processes.iter().map(of).sum::<u64>();
     let at_observation = machine.at_observation();
     Point {
@@ -123,6 +120,7 @@ fn point<L: Iterator<Item = Look>>(
         recorded_huge: at_observation.recorded_huge,
         resident: sum(|seen| seen.mapped_bytes) + at_observation.blind,
         huge: sum(|seen| seen.huge_bytes),
+        giant: sum(|seen| seen.giant_bytes),
         blind: at_observation.blind,
         free: report.memory.free,
         contiguity: report.memory.contiguity,
@@ -130,6 +128,7 @@ fn point<L: Iterator<Item = Look>>(
         promoted: totals.done[ActionKind::Promote] - report.actions.done[ActionKind::Promote],
         demoted: totals.done[ActionKind::Demote] - report.actions.done[ActionKind::Demote],
         translation: machine.translation().map(|taken| taken.time),
+        moved: machine.moved(),
     }
 }
 

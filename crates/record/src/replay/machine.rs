@@ -3,12 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use mega_core::engine::Unmet;
 use mega_core::{
     Action, ActionKind, Call, Cause, Gain, HUGE_PAGE_SIZE, Machine, MemoryObservation, Observation,
     Outcome, PAGES_PER_REGION, PageSize, ProcessId, RegionRef,
 };
 use mega_sim::Costs;
 
+use super::player::Player;
 use super::process::Process;
 use super::terms::Terms;
 use super::translation::{Core, Translation};
@@ -21,7 +23,7 @@ pub struct Over;
 
 /// How it was at an observation, as far as the observation does not say. All in bytes.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct AtObservation {
+pub struct AtObservation {
     /// When the latest look was.
     pub(super) at: Duration,
     /// Resident in the recording.
@@ -99,39 +101,16 @@ impl<L: Iterator<Item = Look>> ReplayedMachine<L> {
         }
     }
 
-    /// How it was at the latest observation.
-    pub(super) fn at_observation(&self) -> AtObservation {
-        self.at_observation
-    }
-
     /// The regions that were promoted and not demoted since.
     #[must_use]
     pub fn promoted(&self) -> &BTreeSet<RegionRef> {
         &self.promoted
     }
 
-    /// Looks that were due and not made when it was recorded, until now.
-    #[must_use]
-    pub fn missed(&self) -> u64 {
-        self.missed
-    }
-
-    /// Observations that had more than one look to go by. Of what was accessed in those, each says the least that it can be.
-    #[must_use]
-    pub fn merged(&self) -> u64 {
-        self.merged
-    }
-
     /// What is read of the recording: how far it was usable, once it is over.
     #[must_use]
     pub fn looks(&self) -> &L {
         &self.looks
-    }
-
-    /// What translating addresses took until the latest observation, where the terms name a processor and somebody measured
-    /// touches.
-    pub(super) fn translation(&self) -> Option<Translation> {
-        self.core.as_ref()?.taken()
     }
 
     /// Counts what the processes touched in that time, which ends now.
@@ -372,5 +351,33 @@ impl<L: Iterator<Item = Look>> Machine for ReplayedMachine<L> {
             outcomes.push(outcome);
         }
         outcomes
+    }
+}
+
+impl<L: Iterator<Item = Look>> Player for ReplayedMachine<L> {
+    fn at_observation(&self) -> AtObservation {
+        self.at_observation
+    }
+
+    fn promoted(&self) -> BTreeSet<RegionRef> {
+        self.promoted.clone()
+    }
+
+    fn missed(&self) -> u64 {
+        self.missed
+    }
+
+    fn merged(&self) -> u64 {
+        self.merged
+    }
+
+    fn translation(&self) -> Option<Translation> {
+        self.core.as_ref()?.taken()
+    }
+
+    fn keep_ahead(&mut self, _unmet: &[Unmet]) {}
+
+    fn moved(&self) -> u64 {
+        0
     }
 }

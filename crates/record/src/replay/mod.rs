@@ -4,17 +4,22 @@
 //! huge pages make faster would have done more in the same time.
 //!
 //! It says nothing that the recording does not know. Where a huge page maps a region in the recording, the use of its base pages
-//! is hidden: such memory is counted as blind, and a policy that demotes it sees it no more. Giant pages are left as they were
-//! recorded: a recording does not say which chunk could have been emptied for another.
+//! is hidden: such memory is counted as blind, and a policy that demotes it sees it no more. [`ReplayedMachine`] leaves giant pages as
+//! they were recorded: a recording does not say which chunk could have been emptied for another. [`SimulatedReplay`] has them, and
+//! compaction, on the simulated kernel: its physical memory is made up, so that as much is free and contiguous as was recorded.
 
 mod course;
 mod machine;
+mod player;
 mod process;
+mod simulated;
 mod terms;
 mod translation;
 
 pub use course::{Course, Point, follow};
 pub use machine::{Over, ReplayedMachine};
 pub use mega_sim::translation::{PROCESSORS, Processor};
+pub use player::Player;
+pub use simulated::{CannotSimulate, SimulatedReplay};
 pub use terms::Terms;
 pub use translation::Translation;

@@ -8,7 +8,8 @@ mod table;
 use std::collections::BTreeMap;
 
 use mega_core::{
-    BASE_PAGE_SIZE, GIANT_PAGE_SIZE, HUGE_PAGE_SIZE, PageSize, REGIONS_PER_SPAN, Region,
+    BASE_PAGE_SIZE, GIANT_PAGE_SIZE, HUGE_PAGE_SIZE, PAGES_PER_REGION, PageSize, REGIONS_PER_SPAN,
+    Region,
 };
 
 pub use area::{Advice, Area};
@@ -219,6 +220,29 @@ impl AddressSpace {
         };
         *giant = Marks::SET;
         Some(PageSize::Giant)
+    }
+
+    /// Has the first `pages` base pages of a region accessed, of those that are mapped, and no others since somebody looked. The
+    /// Accessed bit of a larger page is only set.
+    pub(crate) fn access_first(&mut self, region: Region, pages: u16) {
+        let (span, place) = place_of(region);
+        let Some(table) = self.spans.get_mut(&span) else {
+            return;
+        };
+        match &mut table.regions[place] {
+            Entry::None => {}
+            Entry::Base(base) => {
+                base.accessed = Bits::default();
+                for place in 0..usize::from(pages.min(PAGES_PER_REGION)) {
+                    if base.frame(place).is_some() {
+                        base.accessed.set(place);
+                        base.young.set(place);
+                    }
+                }
+            }
+            Entry::Huge(_) if pages == 0 => {}
+            Entry::Huge(huge) => *table.giant.as_mut().unwrap_or(&mut huge.marks) = Marks::SET,
+        }
     }
 
     /// What is mapped, by the size of the pages.

@@ -23,7 +23,7 @@ pub use fault::{Fault, Touched};
 pub use khugepaged::Khugepaged;
 pub use settings::{ChunkChoice, Defrag, KhugepagedSettings, Settings, Thp};
 
-use crate::address_space::{AddressSpace, Advice, Entry, offset_of};
+use crate::address_space::{AddressSpace, Advice, Area, Entry, offset_of};
 use crate::costs::Costs;
 use crate::latencies::Latencies;
 use crate::physical::{Frame, Layout, Owner, PhysicalMemory};
@@ -217,6 +217,21 @@ impl Kernel {
     /// Maps private anonymous memory; returns its first address.
     pub fn map(&mut self, pid: Pid, bytes: u64, advice: Advice) -> u64 {
         self.process_mut(pid).space.map(bytes, advice)
+    }
+
+    /// Maps private anonymous memory at addresses that have none (`MAP_FIXED`), in whole base pages.
+    pub fn map_at(&mut self, pid: Pid, addresses: std::ops::Range<u64>, advice: Advice) {
+        self.process_mut(pid).space.add(Area {
+            start: addresses.start,
+            end: addresses.end,
+            advice,
+        });
+    }
+
+    /// Has the first `pages` base pages of a region accessed, of those that are mapped, and no others since somebody looked. The
+    /// Accessed bit of a larger page is only set.
+    pub fn access_first(&mut self, pid: Pid, region: Region, pages: u16) {
+        self.process_mut(pid).space.access_first(region, pages);
     }
 
     /// Pages of the kernel's own. `None` where memory is used up.

@@ -11,8 +11,8 @@ pub(crate) type Done = (Outcome, u64);
 
 impl Kernel {
     /// Replaces the base pages of a region by a huge page (`MADV_COLLAPSE`, `collapse_huge_page`): what is mapped is copied,
-    /// the rest zeroed. The process stands still for as long.
-    pub(crate) fn promote(&mut self, pid: Pid, region: Region) -> Done {
+    /// the rest zeroed. The process stands still for as long. What came of it, and the cycles that it took.
+    pub fn promote(&mut self, pid: Pid, region: Region) -> (Outcome, u64) {
         let process = self.process(pid);
         let resident_before = match process.space.entry(region) {
             Entry::Huge(_) => return (Outcome::AlreadySo, 0),
@@ -70,8 +70,8 @@ impl Kernel {
     }
 
     /// Replaces a huge page by base pages where it lies, and gives back those that hold only zeros
-    /// (`split_huge_page`, Linux 6.12 and newer).
-    pub(crate) fn demote(&mut self, pid: Pid, region: Region) -> Done {
+    /// (`split_huge_page`, Linux 6.12 and newer). What came of it, and the cycles that it took.
+    pub fn demote(&mut self, pid: Pid, region: Region) -> (Outcome, u64) {
         let filled = match self.process(pid).space.entry(region) {
             Entry::Huge(page) => page.filled,
             Entry::Base(_) => return (Outcome::AlreadySo, 0),

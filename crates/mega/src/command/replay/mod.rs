@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use mega_core::engine::Engine;
 use mega_core::promotion::{self, Parameters, Policy};
-use mega_record::replay::{Course, ReplayedMachine, Terms, follow};
+use mega_record::replay::{Course, ReplayedMachine, SimulatedReplay, Terms, follow};
 use mega_record::{Header, Usable};
 
 use crate::cli::Replay;
@@ -40,6 +40,7 @@ pub(super) fn run(args: &Replay) -> Result<ExitCode, Failure> {
         recording,
         memory: args.memory,
         fragmentation: args.fragmentation,
+        simulated: args.simulated,
         processor: args.cpu.map(|processor| processor.name),
         open_loop: true,
         policies: replays,
@@ -68,8 +69,16 @@ fn replay(args: &Replay, policy: Box<dyn Policy>) -> Result<(Course, Header, Usa
         processor: args.cpu,
         ..Terms::default()
     };
-    let machine = ReplayedMachine::new(&header, reader, terms);
     let engine = Engine::new(policy, args.budgets.budgets(), args.budgets.interval);
+    if args.simulated {
+        let machine = SimulatedReplay::new(&header, reader, terms);
+        let machine = machine.map_err(|error| {
+            Failure::Failed(format!("cannot simulate {}: {error}", args.file.display()))
+        })?;
+        let (course, machine) = follow(engine, machine);
+        return Ok((course, header, machine.looks().usable().clone()));
+    }
+    let machine = ReplayedMachine::new(&header, reader, terms);
     let (course, machine) = follow(engine, machine);
     let usable = machine.looks().usable().clone();
     Ok((course, header, usable))

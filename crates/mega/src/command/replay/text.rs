@@ -39,6 +39,9 @@ fn table(report: &ReplayReport) -> Table {
         "failed",
         "CPU",
     ];
+    if report.simulated {
+        columns.extend(["giant", "moved", "contiguous"]);
+    }
     if report.processor.is_some() {
         columns.push("translation");
     }
@@ -58,6 +61,9 @@ fn table(report: &ReplayReport) -> Table {
         "-".to_owned(),
         "-".to_owned(),
     ];
+    if report.simulated {
+        recorded.extend(["-", "-", "-"].map(str::to_owned));
+    }
     if report.processor.is_some() {
         let first = report.policies.first();
         let taken = first.and_then(|policy| policy.translation);
@@ -66,6 +72,14 @@ fn table(report: &ReplayReport) -> Table {
     table.row(recorded);
     for policy in &report.policies {
         let mut row = row(policy);
+        if report.simulated {
+            let last = policy.last;
+            row.extend([
+                percent(share(last.giant, last.resident)),
+                bytes::format(last.moved),
+                bytes::format(last.contiguity),
+            ]);
+        }
         if report.processor.is_some() {
             row.push(time(policy.translation.map(|taken| taken.seconds)));
         }
@@ -119,6 +133,9 @@ fn notes(report: &ReplayReport) -> Vec<String> {
         "A replay is an open loop: the program does what it did when it was recorded. One that huge pages make faster would have done more."
             .to_owned(),
     ];
+    if report.simulated {
+        notes.push("Simulated: `giant` is the part of resident memory in giant pages and `contiguous` what is free in blocks, both in the end; `moved` is what compaction moved for promotions. Which pages of a region were used is not recorded, only how many: the first are taken to be. What others had in use at the first look stays so, lies where it makes the fragmentation asked for, and can be moved.".to_owned());
+    }
     if recording.coverage.is_some_and(|coverage| coverage > 0.0) {
         notes.push(format!(
             "Blind: {} of its memory was in huge pages as it was recorded. Which of their base pages it used is not known, and not guessed.",
