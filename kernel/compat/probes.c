@@ -249,3 +249,16 @@ int probe(unsigned long start, unsigned long end, struct contig_migration *to)
 	return alloc_contig_range_to(start, end, MIGRATE_MOVABLE, GFP_KERNEL, to);
 }
 #endif
+
+/*
+ * Pairs of huge pages of a process change places (kernel/linux-6.12; what declares this
+ * exports it).
+ */
+#ifdef ASK_HUGE_EXCHANGE
+#include <linux/huge_exchange.h>
+int probe(struct mm_struct *mm, struct huge_exchange_pair *pairs);
+int probe(struct mm_struct *mm, struct huge_exchange_pair *pairs)
+{
+	return exchange_huge_pages(mm, pairs, HUGE_EXCHANGE_MAX);
+}
+#endif

@@ -27,6 +27,8 @@ static u64 features(void)
 		features |= MEGA_FEATURE_FREE_ZERO;
 	if (mega_collapse_available())
 		features |= MEGA_FEATURE_COLLAPSE;
+	if (mega_exchange_pairs_available())
+		features |= MEGA_FEATURE_EXCHANGE_PAIRS;
 	if (mega_exchange_available())
 		features |= MEGA_FEATURE_EXCHANGE;
 	return features;

@@ -22,6 +22,7 @@ static const struct mega_request *const requests[] = {
 	&mega_request_promote,
 	&mega_request_demote,
 	&mega_request_free_zero,
+	&mega_request_exchange,
 };
 
 /* What is copied from user space; each begins with its size. */
@@ -34,6 +35,7 @@ union argument {
 	struct mega_promote promote;
 	struct mega_demote demote;
 	struct mega_free_zero free_zero;
+	struct mega_exchange exchange;
 };
 
 /* NULL: there is none, or not of that size. */

@@ -32,6 +32,7 @@ extern const struct mega_request mega_request_compact;
 extern const struct mega_request mega_request_promote;
 extern const struct mega_request mega_request_demote;
 extern const struct mega_request mega_request_free_zero;
+extern const struct mega_request mega_request_exchange;
 
 /* Whether this kernel can empty a block. */
 bool mega_compact_available(void);
@@ -41,6 +42,8 @@ bool mega_giant_available(void);
 bool mega_collapse_available(void);
 /* Whether this kernel has FREE_ZERO. */
 bool mega_free_zero_available(void);
+/* Whether this kernel has EXCHANGE. */
+bool mega_exchange_pairs_available(void);
 
 /* Whether start can be a span's in the user's half of the address space. */
 bool mega_is_span(u64 start);

@@ -90,6 +90,12 @@
  */
 #define MEGA_FEATURE_AVOID 0x800ULL
 
+/*
+ * EXCHANGE is there (a kernel of kernel/linux-6.12). Without this bit it fails with
+ * EOPNOTSUPP.
+ */
+#define MEGA_FEATURE_EXCHANGE_PAIRS 0x1000ULL
+
 struct mega_info {
 	__u32 size;
 	__u32 version;		/* out: MEGA_INTERFACE_VERSION */
@@ -482,6 +488,64 @@ struct mega_free_zero {
 	__u64 reserved2;
 };
 
+/* ---- EXCHANGE ---------------------------------------------------------- */
+
+/* Largest mega_exchange.count. */
+#define MEGA_MAX_PAIRS 512
+
+enum mega_pair_result {
+	MEGA_PAIR_EXCHANGED = 0,
+	MEGA_PAIR_NOT_ELIGIBLE = 1,	/* not both lie in private anonymous VMAs
+					 * that are writable and alike, not
+					 * mlocked, and not registered with
+					 * userfaultfd
+					 */
+	MEGA_PAIR_NOT_HUGE = 2,		/* not both are mapped by a 2 MiB page */
+	MEGA_PAIR_SHARED = 3,		/* a page belongs to another process too, or
+					 * did, and was not written to since
+					 */
+	MEGA_PAIR_HELD = 4,		/* a page is pinned, or held by I/O */
+	MEGA_PAIR_BUSY = 5,		/* a page is just being moved, swapped or
+					 * changed: later, perhaps
+					 */
+	MEGA_PAIR_POISONED = 6,		/* a page has memory that has gone bad */
+};
+
+struct mega_pair {
+	__u64 first;		/* an address, a multiple of 2 MiB */
+	__u64 second;		/* another one */
+	__u32 result;		/* out: enum mega_pair_result */
+	__u32 reserved;		/* 0 */
+};
+
+/*
+ * Has pairs of 2 MiB pages, of the process that pidfd names, change places: either
+ * address of a pair then holds what the other did, and nothing is copied. So a
+ * virtual machine's memory gets another order. Each pair is exchanged at one moment,
+ * or nothing happened to it. No access finds an address without memory; one to a
+ * page of a pair may wait until the call is over. Both pages are dirty, and
+ * soft-dirty, afterwards. KVM's log of dirty pages knows the guest's own writes only:
+ * stop exchanging before you log with it. A giant page over one of them is demoted.
+ *
+ * Pairs are taken together. Two that have an address in common are exchanged in an
+ * order that is not defined.
+ *
+ * A valid call succeeds whatever the results are. Errors, beside the general ones:
+ * EOPNOTSUPP see MEGA_FEATURE_EXCHANGE_PAIRS; EBADF, ESRCH as for SCAN_TASK; EFAULT
+ * or EINVAL pairs cannot be read or has what it must not; ENOMEM; EINTR a fatal signal
+ * came, perhaps after some were exchanged.
+ */
+struct mega_exchange {
+	__u32 size;
+	__u32 flags;		/* 0 */
+	__s32 pidfd;
+	__u32 count;		/* entries of pairs, 1 to MEGA_MAX_PAIRS */
+	__u64 pairs;		/* struct mega_pair[count] */
+	__u64 nanoseconds;	/* out: time taken */
+	__u32 exchanged;	/* out: pairs that were exchanged */
+	__u32 reserved;
+};
+
 #define MEGA_IOCTL_TYPE 0xB6
 #define MEGA_IOC_INFO _IOWR(MEGA_IOCTL_TYPE, 0, struct mega_info)
 #define MEGA_IOC_SCAN_TASK _IOWR(MEGA_IOCTL_TYPE, 1, struct mega_scan_task)
@@ -490,5 +554,6 @@ struct mega_free_zero {
 #define MEGA_IOC_PROMOTE _IOWR(MEGA_IOCTL_TYPE, 4, struct mega_promote)
 #define MEGA_IOC_DEMOTE _IOWR(MEGA_IOCTL_TYPE, 5, struct mega_demote)
 #define MEGA_IOC_FREE_ZERO _IOWR(MEGA_IOCTL_TYPE, 6, struct mega_free_zero)
+#define MEGA_IOC_EXCHANGE _IOWR(MEGA_IOCTL_TYPE, 7, struct mega_exchange)
 
 #endif /* MEGA_IOCTL_H */

@@ -212,6 +212,25 @@ TRACE_EVENT(mega_free_zero,
 		  __entry->error)
 );
 
+TRACE_EVENT(mega_exchange,
+	TP_PROTO(const struct mega_exchange *request, int error),
+	TP_ARGS(request, error),
+	TP_STRUCT__entry(
+		__field(u64, nanoseconds)
+		__field(u32, count)
+		__field(u32, exchanged)
+		__field(int, error)
+	),
+	TP_fast_assign(
+		__entry->nanoseconds = request->nanoseconds;
+		__entry->count = request->count;
+		__entry->exchanged = request->exchanged;
+		__entry->error = error;
+	),
+	TP_printk("pairs=%u exchanged=%u ns=%llu error=%d", __entry->count,
+		  __entry->exchanged, __entry->nanoseconds, __entry->error)
+);
+
 #endif /* MEGA_TRACE_H */
 
 #undef TRACE_INCLUDE_PATH

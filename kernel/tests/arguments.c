@@ -317,6 +317,68 @@ static void free_zero(void)
 	       "and finds no huge page at address 0");
 }
 
+#define EXCHANGE_FAILS(error, change)                                                 \
+	do {                                                                          \
+		struct mega_pair pair = { .second = HUGE };                           \
+		struct mega_exchange request = exchange_request(self, &pair, 1);      \
+		request.change;                                                       \
+		tap_fails(ioctl(device, MEGA_IOC_EXCHANGE, &request), error,          \
+			  "EXCHANGE with %s", #change);                               \
+	} while (0)
+
+/* Of pairs that are there, one is wrong. */
+#define PAIR_FAILS(change)                                                            \
+	do {                                                                          \
+		struct mega_pair pairs[2] = { { .second = HUGE }, { .first = HUGE } };\
+		struct mega_exchange request = exchange_request(self, pairs, 2);      \
+		pairs[1].change;                                                      \
+		tap_fails(ioctl(device, MEGA_IOC_EXCHANGE, &request), EINVAL,         \
+			  "EXCHANGE of a pair with %s", #change);                     \
+	} while (0)
+
+static void exchange(void)
+{
+	char *read_only = mmap(NULL, PAGE, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct mega_pair pair = { .second = HUGE, .result = 77 };
+	struct mega_exchange request = exchange_request(self, &pair, 1);
+	bool available = exchange_available(device);
+
+	EXCHANGE_FAILS(EINVAL, size = 0);
+	EXCHANGE_FAILS(EINVAL, size = sizeof(request) - 8);
+	EXCHANGE_FAILS(EINVAL, flags = 1);
+	EXCHANGE_FAILS(EINVAL, reserved = 1);
+	EXCHANGE_FAILS(EINVAL, count = 0);
+	EXCHANGE_FAILS(EINVAL, count = MEGA_MAX_PAIRS + 1);
+	EXCHANGE_FAILS(EINVAL, count = ~0U);
+	EXCHANGE_FAILS(EINVAL, pairs += 4);
+	tap_fails(ioctl(device, MEGA_IOC_EXCHANGE, BAD_POINTER), EFAULT, "EXCHANGE of a bad pointer");
+	if (!available) {
+		tap_fails(ioctl(device, MEGA_IOC_EXCHANGE, &request), EOPNOTSUPP,
+			  "EXCHANGE on a kernel without it");
+		munmap(read_only, PAGE);
+		return;
+	}
+	EXCHANGE_FAILS(EFAULT, pairs = BAD_POINTER);
+	EXCHANGE_FAILS(EFAULT, pairs = 0xffff888000000000ULL);
+	EXCHANGE_FAILS(EBADF, pidfd = -1);
+	EXCHANGE_FAILS(EBADF, pidfd = device);
+	PAIR_FAILS(reserved = 1);
+	PAIR_FAILS(first = PAGE);
+	PAIR_FAILS(second = HUGE + 1);
+	PAIR_FAILS(second = pairs[1].first);
+	PAIR_FAILS(first = 0xffff800000000000ULL);
+	PAIR_FAILS(second = -(__u64)HUGE);
+	/* Zeroes: the pair 0 and 0 would be wrong, but that nobody could be told comes after. */
+	request.pairs = (uintptr_t)read_only;
+	tap_ok(ioctl(device, MEGA_IOC_EXCHANGE, &request) < 0, "EXCHANGE with pairs that cannot be written fails");
+	request.pairs = (uintptr_t)&pair;
+	request.exchanged = 77;
+	tap_equal(ioctl(device, MEGA_IOC_EXCHANGE, &request), 0, "EXCHANGE with none of it succeeds");
+	tap_equal(request.exchanged, 0, "and exchanges nothing");
+	tap_equal(pair.result, MEGA_PAIR_NOT_ELIGIBLE, "as there is no memory at address 0");
+	munmap(read_only, PAGE);
+}
+
 static void info(void)
 {
 	struct mega_info request = info_request();
@@ -332,7 +394,7 @@ static void info(void)
 	tap_fails(ioctl(device, MEGA_IOC_INFO, BAD_POINTER), EFAULT, "INFO of a bad pointer");
 	tap_fails(ioctl(device, _IOWR(MEGA_IOCTL_TYPE, 0, struct mega_compact), &request), ENOTTY,
 		  "INFO's number with another size is no request");
-	tap_fails(ioctl(device, _IO(MEGA_IOCTL_TYPE, 7), 0), ENOTTY, "number 7 is no request");
+	tap_fails(ioctl(device, _IO(MEGA_IOCTL_TYPE, 8), 0), ENOTTY, "number 8 is no request");
 	tap_fails(ioctl(device, 0, 0), ENOTTY, "0 is no request");
 	tap_fails(ioctl(device, FIONREAD, &request), ENOTTY, "FIONREAD is no request");
 }
@@ -398,6 +460,8 @@ static void unprivileged(void)
 		struct mega_promote up = promote_request(self, NULL);
 		struct mega_demote down = demote_request(self, NULL);
 		struct mega_free_zero zero = free_zero_request(self, NULL);
+		struct mega_pair pair = { .second = HUGE };
+		struct mega_exchange pairs = exchange_request(self, &pair, 1);
 		int allowed = 0;
 
 		if (setgid(1) || setuid(1))
@@ -414,6 +478,8 @@ static void unprivileged(void)
 		/* A status has eight bits. */
 		if (!ioctl(device, MEGA_IOC_FREE_ZERO, &zero) || errno != EPERM)
 			_exit(254);
+		if (!ioctl(device, MEGA_IOC_EXCHANGE, &pairs) || errno != EPERM)
+			_exit(253);
 		_exit(allowed);
 	}
 	waitpid(child, &status, 0);
@@ -437,6 +503,7 @@ int main(void)
 	promote();
 	demote();
 	free_zero();
+	exchange();
 	other_calls();
 	without_ptrace();
 	unprivileged();

@@ -93,6 +93,16 @@ struct mega_free_zero free_zero_request(int pidfd, const void *start)
 	};
 }
 
+struct mega_exchange exchange_request(int pidfd, struct mega_pair *pairs, uint32_t count)
+{
+	return (struct mega_exchange){
+		.size = sizeof(struct mega_exchange),
+		.pidfd = pidfd,
+		.count = count,
+		.pairs = (uintptr_t)pairs,
+	};
+}
+
 struct mega_compact compact(int device, uint64_t frame, uint32_t order, uint32_t flags)
 {
 	struct mega_compact request = compact_request(frame, order);
@@ -194,6 +204,11 @@ bool free_zero_available(int device)
 bool avoid_available(int device)
 {
 	return info_of(device).features & MEGA_FEATURE_AVOID;
+}
+
+bool exchange_available(int device)
+{
+	return info_of(device).features & MEGA_FEATURE_EXCHANGE_PAIRS;
 }
 
 bool keeps_young(int device)

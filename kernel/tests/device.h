@@ -32,12 +32,15 @@ struct mega_compact compact_request(uint64_t frame, uint32_t order);
 struct mega_promote promote_request(int pidfd, const void *start);
 struct mega_demote demote_request(int pidfd, const void *start);
 struct mega_free_zero free_zero_request(int pidfd, const void *start);
+struct mega_exchange exchange_request(int pidfd, struct mega_pair *pairs, uint32_t count);
 
 /* Whether INFO says that PROMOTE and DEMOTE are there; and FREE_ZERO. */
 bool giant_available(int device);
 bool free_zero_available(int device);
 /* Whether INFO says that COMPACT can be told what to move nothing into. */
 bool avoid_available(int device);
+/* Whether INFO says that EXCHANGE is there. */
+bool exchange_available(int device);
 /* Whether INFO says that an access taken away is handed on to reclaim. */
 bool keeps_young(int device);
 

@@ -35,7 +35,7 @@
 #define VICTIMS 4
 #define CALLERS 2
 /* Garbage, and then each of the device's. */
-#define REQUESTS 7
+#define REQUESTS 8
 
 /* Shared by all processes. */
 struct board {
@@ -45,9 +45,11 @@ struct board {
 	uint64_t end;			/* of memory, in frames */
 	bool giant;			/* the kernel has giant pages */
 	bool free_zero;			/* and gives back what is zero-filled */
+	bool exchange;			/* and exchanges huge pages */
 	unsigned long calls[REQUESTS];	/* by request, that succeeded */
 	unsigned long errors[REQUESTS];	/* and that failed */
 	unsigned long done;		/* compactions that ended so */
+	unsigned long exchanged;	/* pairs */
 	unsigned long lives;		/* of victims */
 	unsigned long collapses;	/* of memory that a victim shares */
 	unsigned long reloads;
@@ -276,6 +278,10 @@ static void keep_victim(int slot)
 #define GUARD (64UL << 10)
 static char *buffer;
 
+/* Memory of the caller's own that is exchanged, whose contents are nobody's concern. */
+#define OWN (8 * HUGE)
+static char *own;
+
 static uint64_t some_pointer(void)
 {
 	uint64_t odd = odd_number();
@@ -440,6 +446,48 @@ static int free_some_zero(int device)
 	return result;
 }
 
+/* Two of the caller's own huge pages at most times, as there is no other process whose memory may get another order. */
+static int exchange_some(int device)
+{
+	struct mega_pair pairs[8] = { 0 };
+	struct mega_exchange request = exchange_request(pidfd_of(getpid()), pairs, 1 + below(8));
+	int pidfd = request.pidfd, result;
+
+	for (unsigned int i = 0; i < 8; i++) {
+		size_t first = below(OWN / HUGE);
+
+		pairs[i].first = (uintptr_t)own + first * HUGE;
+		pairs[i].second = (uintptr_t)own + (first ^ 1) * HUGE;
+	}
+	switch (below(8)) {
+	case 0:
+		madvise(own + below(OWN / PAGE) * PAGE, PAGE, MADV_DONTNEED);
+		break;
+	case 1:
+		madvise(own + below(OWN / HUGE) * HUGE, HUGE, MADV_DONTNEED);
+		break;
+	case 2:
+		madvise(own, OWN, MADV_COLLAPSE);
+	}
+	/* What nobody has is not exchanged. The first touch of a region makes it huge. */
+	for (size_t at = 0; at < OWN; at += HUGE)
+		own[at]++;
+	if (below(8) == 0)
+		request.pairs = some_pointer();
+	MAYBE(request.size);
+	MAYBE(request.flags);
+	MAYBE(request.pidfd);
+	MAYBE(request.count);
+	MAYBE(request.reserved);
+	MAYBE(pairs[0].first);
+	MAYBE(pairs[below(8)].second);
+	result = ioctl(device, MEGA_IOC_EXCHANGE, &request);
+	if (!result)
+		__atomic_fetch_add(&board->exchanged, request.exchanged, __ATOMIC_RELAXED);
+	close(pidfd);
+	return result;
+}
+
 static int garbage(int device)
 {
 	uint64_t words[16];
@@ -452,7 +500,7 @@ static int garbage(int device)
 	case 1:
 		return ioctl(device, any(), words);
 	case 2:
-		return ioctl(device, _IOWR(MEGA_IOCTL_TYPE, below(8), char[64]), words);
+		return ioctl(device, _IOWR(MEGA_IOCTL_TYPE, below(9), char[64]), words);
 	default:
 		return ioctl(device, MEGA_IOC_INFO, words);
 	}
@@ -462,7 +510,7 @@ static void call(int device)
 {
 	static int (*const requests[REQUESTS])(int) = {
 		garbage, scan_task, scan_blocks, compact_some, promote_some, demote_some,
-		free_some_zero,
+		free_some_zero, exchange_some,
 	};
 	unsigned int which = below(16) == 0 ? 0 : 1 + below(REQUESTS - 1);
 
@@ -476,7 +524,7 @@ static void call(int device)
 	case ENOMEM: case EBUSY:
 		break;
 	case EOPNOTSUPP:
-		if (which == 6 ? !board->free_zero : !board->giant)
+		if (which == 7 ? !board->exchange : which == 6 ? !board->free_zero : !board->giant)
 			break;
 		/* fall through */
 	default:
@@ -490,6 +538,8 @@ static void keep_calling(void)
 	buffer = mmap(NULL, BUFFER + GUARD, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (buffer == MAP_FAILED || mprotect(buffer, BUFFER, PROT_READ | PROT_WRITE))
 		_exit(1);
+	own = map_aligned(OWN);
+	madvise(own, OWN, MADV_HUGEPAGE);
 	while (!board->stop) {
 		int device = open(MEGA_DEVICE, O_RDWR | O_CLOEXEC);
 
@@ -619,7 +669,8 @@ static bool every_request_succeeded(void)
 {
 	return board->calls[1] && board->calls[2] && board->calls[3] && board->done && board->collapses &&
 	       (!board->giant || (board->calls[4] && board->calls[5])) &&
-	       (!board->free_zero || board->calls[6]);
+	       (!board->free_zero || board->calls[6]) &&
+	       (!board->exchange || (board->calls[7] && board->exchanged));
 }
 
 /* How many seconds more it goes on where a slow machine did not come to all. */
@@ -640,6 +691,7 @@ int main(int argc, char **argv)
 	board->end = end_frame(device);
 	board->giant = giant_available(device);
 	board->free_zero = free_zero_available(device);
+	board->exchange = exchange_available(device);
 	close(device);
 	random_state = argc > 2 ? strtoull(argv[2], NULL, 0) : (uint64_t)time(NULL) * 2654435761u + 1;
 	tap_note("seed 0x%lx, %ld seconds", random_state, seconds);
@@ -668,10 +720,11 @@ int main(int argc, char **argv)
 		tap_skip("with swap to zram", "there is no " DISK);
 	if (!module_is_there())
 		tap_skip("with reloading", "there is no " MODULE_FILE);
-	tap_note("SCAN_TASK %lu and %lu errors, SCAN_BLOCKS %lu and %lu, COMPACT %lu and %lu (%lu emptied), PROMOTE %lu and %lu, DEMOTE %lu and %lu, FREE_ZERO %lu and %lu, garbage %lu refused",
+	tap_note("SCAN_TASK %lu and %lu errors, SCAN_BLOCKS %lu and %lu, COMPACT %lu and %lu (%lu emptied), PROMOTE %lu and %lu, DEMOTE %lu and %lu, FREE_ZERO %lu and %lu, EXCHANGE %lu and %lu (%lu pairs), garbage %lu refused",
 		 board->calls[1], board->errors[1], board->calls[2], board->errors[2],
 		 board->calls[3], board->errors[3], board->done, board->calls[4], board->errors[4],
-		 board->calls[5], board->errors[5], board->calls[6], board->errors[6], board->errors[0]);
+		 board->calls[5], board->errors[5], board->calls[6], board->errors[6],
+		 board->calls[7], board->errors[7], board->exchanged, board->errors[0]);
 	tap_note("%lu lives of victims, %lu collapses of shared memory, %lu reloads", board->lives, board->collapses,
 		 board->reloads);
 	return tap_end();

@@ -48,11 +48,15 @@ int main(void)
 	tap_equal(sizeof(struct mega_promote), 64, "PROMOTE's structure has 64 bytes");
 	tap_equal(sizeof(struct mega_demote), 40, "DEMOTE's has 40");
 	tap_equal(sizeof(struct mega_free_zero), 56, "FREE_ZERO's has 56");
+	tap_equal(sizeof(struct mega_exchange), 40, "EXCHANGE's has 40");
+	tap_equal(sizeof(struct mega_pair), 24, "a pair's has 24");
 	tap_equal(!!(info.features & MEGA_FEATURE_GIANT), kernel_counts_giant_pages(),
 		  "giant pages are promised where the kernel counts them, and only there");
 	tap_equal(!!(info.features & MEGA_FEATURE_FREE_ZERO), kernel_counts_giant_pages(),
 		  "and so is giving back what is zero-filled");
 	tap_equal(!!(info.features & MEGA_FEATURE_AVOID), kernel_counts_giant_pages(),
 		  "and so is emptying blocks into none that is next");
+	tap_equal(!!(info.features & MEGA_FEATURE_EXCHANGE_PAIRS), kernel_counts_giant_pages(),
+		  "and so is exchanging pairs of huge pages");
 	return tap_end();
 }

@@ -37,6 +37,8 @@ int main(void)
 	struct mega_promote up = promote_request(self, NULL);
 	struct mega_demote down = demote_request(self, NULL);
 	struct mega_free_zero zero = free_zero_request(self, NULL);
+	struct mega_pair pair = { .second = HUGE };
+	struct mega_exchange exchange = exchange_request(self, &pair, 1);
 	bool giant = giant_available(device);
 
 	if (access(TRACING "events/mega/enable", F_OK)) {
@@ -55,6 +57,8 @@ int main(void)
 		tap_bail("PROMOTE or DEMOTE");
 	if (free_zero_available(device) && ioctl(device, MEGA_IOC_FREE_ZERO, &zero))
 		tap_bail("FREE_ZERO");
+	if (exchange_available(device) && ioctl(device, MEGA_IOC_EXCHANGE, &exchange))
+		tap_bail("EXCHANGE");
 	task.pidfd = -1;
 	ioctl(device, MEGA_IOC_SCAN_TASK, &task);
 	write_file(TRACING "events/mega/enable", "0");
@@ -69,6 +73,8 @@ int main(void)
 	}
 	if (free_zero_available(device))
 		tap_ok(traced("mega_free_zero:", "start=0x0", "looked=0"), "FREE_ZERO is traced");
+	if (exchange_available(device))
+		tap_ok(traced("mega_exchange:", "pairs=1", "exchanged=0"), "EXCHANGE is traced");
 	close(self);
 	close(device);
 	return tap_end();

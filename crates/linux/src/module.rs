@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::Error;
 use crate::kernel::module::interface::{
-    Block, Compact, Demote, FreeZero, Info, Promote, Region, ScanBlocks, ScanTask,
+    Block, Compact, Demote, Exchange, FreeZero, Info, Pair, Promote, Region, ScanBlocks, ScanTask,
 };
 use crate::kernel::{FileHandle, Kernel, ProcessHandle};
 
@@ -114,6 +114,23 @@ impl Device {
     /// As the header says.
     pub fn free_zero(&self, process: &ProcessHandle, request: &mut FreeZero) -> io::Result<()> {
         self.ask(ModuleRequest::FreeZero { process, request })
+    }
+
+    /// `EXCHANGE` of `pairs` of huge pages of `process`: `FEATURE_EXCHANGE_PAIRS` has to be there.
+    ///
+    /// # Errors
+    /// As the header says.
+    pub fn exchange(
+        &self,
+        process: &ProcessHandle,
+        request: &mut Exchange,
+        pairs: &mut [Pair],
+    ) -> io::Result<()> {
+        self.ask(ModuleRequest::Exchange {
+            process,
+            request,
+            pairs,
+        })
     }
 
     fn ask(&self, request: ModuleRequest<'_>) -> io::Result<()> {

@@ -17,7 +17,7 @@ use mega_linux::act::giant::GiantPages;
 use mega_linux::doctor::{Examination, TrackerChoice};
 use mega_linux::kernel::fake::{FakeKernel, FakeModule, FakeProcess, FakeTracker};
 use mega_linux::kernel::{Advice, Kernel, ReadOnly};
-use mega_linux::module::interface;
+use mega_linux::module::{Device, interface};
 use mega_linux::observe::tracker::{TrackError, TrackedProcess, Tracker, TrackerKind};
 use mega_linux::{Host, LinuxMachine, MachineOptions};
 
@@ -317,6 +317,47 @@ fn what_is_in_use_is_not_given_back() {
     assert_eq!(free_zero(), Outcome::Failed(Cause::Busy));
     kernel.state().processes.clear();
     assert_eq!(free_zero(), Outcome::Failed(Cause::Gone));
+}
+
+#[test]
+fn pairs_are_exchanged_each_by_itself() {
+    let kernel = FakeKernel::new();
+    let (mut machine, process) = machine(&kernel, sees_all(&kernel));
+    act(&mut machine, ActionKind::PromoteGiant, process, 0);
+    zero_fill(&kernel, 0, 1);
+    let at = |index: u64| span(0).start() + index * HUGE_PAGE_SIZE;
+    let region = |index| kernel.state().processes[&PID].regions[&at(index)];
+    let set_busy = |index| {
+        let mut state = kernel.state();
+        let regions = &mut state.processes.get_mut(&PID).unwrap().regions;
+        regions.get_mut(&at(index)).unwrap().busy = true;
+    };
+    set_busy(3);
+    let pair = |first, second| interface::Pair {
+        first,
+        second,
+        ..interface::Pair::default()
+    };
+    let mut pairs = [
+        pair(at(0), at(1)),
+        pair(at(2), at(3)),
+        pair(at(4), 16 * GIANT_PAGE_SIZE),
+    ];
+    let mut request = interface::Exchange::default();
+    let device = Device::open(Arc::new(kernel.clone())).unwrap();
+    let handle = kernel.open_process(PID).unwrap();
+    device.exchange(&handle, &mut request, &mut pairs).unwrap();
+    assert_eq!(
+        pairs.map(|pair| pair.result),
+        [
+            interface::PAIR_EXCHANGED,
+            interface::PAIR_HELD,
+            interface::PAIR_NOT_ELIGIBLE
+        ]
+    );
+    assert_eq!(request.exchanged, 1);
+    assert_eq!((region(0).zero_filled, region(1).zero_filled), (0, 512));
+    assert!(kernel.state().processes[&PID].giants.is_empty());
 }
 
 #[test]

@@ -101,12 +101,17 @@ void guest_set_counters(char *span, size_t first, size_t pages, uint32_t value)
 		*(volatile uint32_t *)(span + page * PAGE + COUNTER) = value;
 }
 
+uint32_t guest_counter(const char *span, size_t page)
+{
+	return *(const volatile uint32_t *)(span + page * PAGE + COUNTER);
+}
+
 size_t guest_miscounted(const char *span, size_t first, size_t pages, uint32_t expected)
 {
 	size_t wrong = 0;
 
 	for (size_t page = first; page < first + pages; page++)
-		wrong += *(const volatile uint32_t *)(span + page * PAGE + COUNTER) != expected;
+		wrong += guest_counter(span, page) != expected;
 	return wrong;
 }
 

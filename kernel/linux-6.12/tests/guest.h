@@ -22,6 +22,8 @@ uint32_t guest_sum_of(const char *span, size_t first, size_t pages);
 uint32_t guest_count(size_t first, size_t pages, uint32_t expected);
 /* Sets the counters of pages that have lost them. */
 void guest_set_counters(char *span, size_t first, size_t pages, uint32_t value);
+/* A page's counter, as this process sees it. */
+uint32_t guest_counter(const char *span, size_t page);
 /* How many counters are not `expected`, as this process sees them. */
 size_t guest_miscounted(const char *span, size_t first, size_t pages, uint32_t expected);
 

@@ -23,6 +23,29 @@ static char *span;
 /* What every counter of the guest is at. */
 static uint32_t counted;
 
+/* EXCHANGE of this process's memory; returns how many pairs were exchanged. */
+static uint32_t exchange(struct mega_pair *pairs, uint32_t count)
+{
+	int self = pidfd_of(getpid());
+	struct mega_exchange request = exchange_request(self, pairs, count);
+
+	if (ioctl(device, MEGA_IOC_EXCHANGE, &request))
+		tap_bail("EXCHANGE");
+	close(self);
+	return request.exchanged;
+}
+
+/* Again while a page is held by the kernel for a moment. */
+static bool exchange_surely(struct mega_pair pair)
+{
+	for (unsigned int i = 0; i < 20; i++) {
+		if (exchange(&pair, 1))
+			return true;
+		usleep(20000);
+	}
+	return false;
+}
+
 /* ---- One thing after the other ----------------------------------------- */
 
 static void guest_is_right(const char *when)
@@ -100,6 +123,19 @@ static void shared_with_a_child(void)
 	tap_ok(ended_well(child), "a child has what was there at the fork, whatever the guest wrote since");
 	close(go[0]);
 	close(go[1]);
+}
+
+/* The contents come with their counters, so both are put back afterwards. */
+static void exchanged(void)
+{
+	struct mega_pair pair = { .first = (uintptr_t)span + 40 * HUGE, .second = (uintptr_t)span + 300 * HUGE };
+
+	tap_ok(exchange_surely(pair), "two huge pages change places");
+	tap_equal(wrong_pages(span + 40 * HUGE, HUGE, 300 * HUGE, 1), 0, "the host sees it");
+	tap_ok(guest_sum(40 * REGION_PAGES, REGION_PAGES) == guest_sum_of(span, 40 * REGION_PAGES, REGION_PAGES) &&
+	       guest_sum(300 * REGION_PAGES, REGION_PAGES) == guest_sum_of(span, 300 * REGION_PAGES, REGION_PAGES),
+	       "and so does the guest");
+	tap_ok(exchange_surely(pair), "and back");
 }
 
 static void block_emptied(void)
@@ -305,6 +341,98 @@ static void against(const char *what, bool (*act)(uint64_t *state), long seconds
 	tap_note("%lu rounds, before %lu of which they did; %lu passes of the guest", rounds, seen, passes);
 }
 
+/* The regions that change places while the guest counts in them. */
+#define PLAYING 8
+#define PLAYING_PAGES (PLAYING * REGION_PAGES)
+
+static void *counting_few(void *unused)
+{
+	while (!stop) {
+		guest_count(0, PLAYING_PAGES, 0);
+		passes++;
+	}
+	return unused;
+}
+
+/* Exchanges some pairs, and keeps track of whose contents are where. */
+static unsigned long exchange_some(size_t *whose, uint64_t *state)
+{
+	struct mega_pair pairs[PLAYING / 2];
+	size_t order[PLAYING], places[PLAYING / 2][2];
+	unsigned long done;
+
+	for (size_t i = 0; i < PLAYING; i++) {
+		size_t j = next(state) % (i + 1);
+
+		order[i] = order[j];
+		order[j] = i;
+	}
+	for (size_t i = 0; i < PLAYING / 2; i++) {
+		places[i][0] = order[2 * i];
+		places[i][1] = order[2 * i + 1];
+		pairs[i] = (struct mega_pair) {
+			.first = (uintptr_t)span + places[i][0] * HUGE, .second = (uintptr_t)span + places[i][1] * HUGE,
+		};
+	}
+	done = exchange(pairs, PLAYING / 2);
+	for (size_t i = 0; i < PLAYING / 2; i++) {
+		size_t before = whose[places[i][0]];
+
+		if (pairs[i].result != MEGA_PAIR_EXCHANGED)
+			continue;
+		whose[places[i][0]] = whose[places[i][1]];
+		whose[places[i][1]] = before;
+	}
+	return done;
+}
+
+/*
+ * Pages that the guest counts in change places. Where they are when it comes by is chance. But it counts once at each
+ * address in each pass, so what all pages of the same place in their regions have been counted is known.
+ */
+static void exchanging(long seconds)
+{
+	uint64_t state = 0x9e3779b97f4a7c15ULL;
+	unsigned long rounds = 0, done = 0, seen = 0;
+	size_t whose[PLAYING], wrong = 0, lost = 0;
+	pthread_t thread;
+	time_t end;
+
+	for (size_t i = 0; i < PLAYING; i++)
+		whose[i] = i;
+	stop = false;
+	passes = 0;
+	promote_surely(device, span);
+	pthread_create(&thread, NULL, counting_few, NULL);
+	for (end = time(NULL) + seconds; time(NULL) < end || passes < 2; rounds++) {
+		/* It splits the giant page, which is made anew at times. */
+		if (rounds % 64 == 0) {
+			promote(device, span, 0);
+			usleep(2000);
+			seen += guest_mapped("pages_1g");
+		}
+		done += exchange_some(whose, &state);
+	}
+	stop = true;
+	pthread_join(thread, NULL);
+	for (size_t i = 0; i < PLAYING; i++)
+		wrong += wrong_pages(span + i * HUGE, HUGE, whose[i] * HUGE, 1);
+	for (size_t page = 0; page < REGION_PAGES; page++) {
+		uint32_t sum = 0;
+
+		for (size_t i = 0; i < PLAYING; i++)
+			sum += guest_counter(span, i * REGION_PAGES + page);
+		lost += sum != PLAYING * (uint32_t)(counted + passes);
+	}
+	tap_equal(wrong, 0, "exchanging while the guest runs: everything is where it was exchanged to");
+	tap_equal(lost, 0, "exchanging while the guest runs: nothing that it wrote is lost");
+	tap_ok(done > 0, "exchanging while the guest runs: pairs were exchanged");
+	tap_note("%lu rounds, %lu pairs, %lu times its tables mapped 1 GiB before; %lu passes of the guest", rounds, done, seen,
+		 passes);
+	fill_part(span, PLAYING * HUGE, 0, 1);
+	guest_set_counters(span, 0, PLAYING_PAGES, counted);
+}
+
 /* The guest reads a small part of it, again and again. */
 static void *reading(void *unused)
 {
@@ -373,6 +501,10 @@ int main(void)
 	split_by("a region made read-only and back", protected);
 	split_by("a region given back and filled again", given_back);
 	split_by("shared with a child", shared_with_a_child);
+	if (exchange_available(device))
+		split_by("two huge pages exchanged", exchanged);
+	else
+		tap_skip("exchanges", "this kernel has none");
 	split_by("a block emptied", block_emptied);
 	if (swaps)
 		split_by("paged out in part", paged_out);
@@ -382,6 +514,8 @@ int main(void)
 	against("demoting", only_demotes, seconds);
 	against("giving back", gives_back, seconds);
 	against("emptying blocks", moves_a_region, seconds);
+	if (exchange_available(device))
+		exchanging(seconds);
 	against("forking", forks, seconds);
 
 	munmap(span, GIANT);

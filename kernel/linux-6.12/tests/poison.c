@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A frame under a giant page goes bad: who reads it is told, all else is as it was. The two frames stay bad for as long as
- * the kernel runs.
+ * A frame under a giant page goes bad: who reads it is told, all else is as it was. And a huge page that has a bad frame and
+ * could not be taken apart is not exchanged. The three frames stay bad for as long as the kernel runs.
  */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <fcntl.h>
 #include <setjmp.h>
 #include <signal.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/uio.h>
 #include <unistd.h>
 #include "kernel.h"
 #include "span.h"
@@ -50,6 +53,52 @@ static size_t others_wrong(const char *span)
 	return wrong_pages(span, BAD, 0, 1) + wrong_pages(span + BAD + PAGE, GIANT - BAD - PAGE, BAD + PAGE, 1);
 }
 
+/* What EXCHANGE says of two huge pages; again while the kernel holds one for a moment. */
+static uint32_t exchange(int device, const char *first, const char *second)
+{
+	struct mega_pair pair = { .first = (uintptr_t)first, .second = (uintptr_t)second };
+	int self = pidfd_of(getpid());
+
+	for (unsigned int i = 0; i < 20; i++) {
+		struct mega_exchange request = exchange_request(self, &pair, 1);
+
+		if (ioctl(device, MEGA_IOC_EXCHANGE, &request))
+			tap_bail("EXCHANGE");
+		if (pair.result != MEGA_PAIR_BUSY && pair.result != MEGA_PAIR_HELD)
+			break;
+		usleep(20000);
+	}
+	close(self);
+	return pair.result;
+}
+
+/* The kernel takes a huge page apart as a frame of it goes bad, if nobody but those who map it has a reference to it. */
+static void exchange_with_a_bad_frame(int device)
+{
+	char *span = map_spans(1), *other = span + HUGE, words[PAGE];
+	struct iovec page = { other + 9 * PAGE, PAGE };
+	int end[2];
+
+	fill_part(span, 2 * HUGE, 0, 1);
+	tap_equal(exchange(device, span, other), MEGA_PAIR_EXCHANGED, "two good huge pages are exchanged");
+	tap_equal(exchange(device, span, other), MEGA_PAIR_EXCHANGED, "and back");
+	if (pipe(end) || vmsplice(end[1], &page, 1, 0) != PAGE)
+		tap_bail("vmsplice");
+	told = NULL;
+	tap_ok(madvise(other + 11 * PAGE, PAGE, MADV_HWPOISON) == -1 && errno == EHWPOISON,
+	       "a frame goes bad of a huge page that a pipe holds");
+	tap_ok(told == other + 11 * PAGE, "its owner is told so");
+	if (read(end[0], words, PAGE) != PAGE)
+		tap_bail("read from the pipe");
+	tap_equal(regions_of(device, span, 2 * HUGE, 21), 2, "it is huge still");
+	tap_equal(exchange(device, span, other), MEGA_PAIR_POISONED, "it is not exchanged, even when nobody holds it any more");
+	tap_equal(exchange(device, other, span), MEGA_PAIR_POISONED, "nor the other way round");
+	tap_equal(wrong_pages(span, 2 * HUGE, 0, 1), 0, "and all is where it was");
+	close(end[0]);
+	close(end[1]);
+	munmap(span, GIANT);
+}
+
 int main(void)
 {
 	struct sigaction hearing = { .sa_sigaction = hear, .sa_flags = SA_SIGINFO };
@@ -84,6 +133,10 @@ int main(void)
 	tap_equal(others_wrong(span), 0, "and no other byte changed");
 	tap_ok(promote(device, span, 0).stop != MEGA_PROMOTE_DONE, "nor can it be giant with a hole in it");
 	munmap(span, GIANT);
+	if (exchange_available(device))
+		exchange_with_a_bad_frame(device);
+	else
+		tap_skip("exchange of bad frames", "this kernel has none");
 	tap_equal(meminfo("AnonPudMapped"), 0, "at the end nothing is mapped by giant pages");
 	return tap_end();
 }

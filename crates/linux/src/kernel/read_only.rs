@@ -140,8 +140,8 @@ mod tests {
     use super::*;
     use crate::kernel::fake::{FakeKernel, FakeModule};
     use crate::kernel::module::interface::{
-        BLOCKS_RESET, COMPACT_DRY_RUN, COMPACT_MOVE_HUGE, Compact, Demote, FreeZero, Promote,
-        ScanBlocks, ScanTask, TASK_CLEAR,
+        BLOCKS_RESET, COMPACT_DRY_RUN, COMPACT_MOVE_HUGE, Compact, Demote, Exchange, FreeZero,
+        Promote, ScanBlocks, ScanTask, TASK_CLEAR,
     };
     use crate::module::Device;
     use std::sync::Arc;
@@ -184,6 +184,7 @@ mod tests {
             device.promote(&process, &mut Promote::default()),
             device.demote(&process, &mut Demote::default()),
             device.free_zero(&process, &mut FreeZero::default()),
+            device.exchange(&process, &mut Exchange::default(), &mut []),
         ];
         for (index, answer) in answers.into_iter().enumerate() {
             assert!(Refused::is(&answer.unwrap_err()), "request {index}");

@@ -6,7 +6,9 @@ use mega_core::{GIANT_PAGE_SIZE, PAGES_PER_REGION, REGIONS_PER_SPAN, Region, Spa
 
 use super::{FakeRegion, FakeState, errno};
 use crate::kernel::module::ModuleRequest;
-use crate::kernel::module::interface::{self, Demote, FreeZero, Info, Promote, ScanTask};
+use crate::kernel::module::interface::{
+    self, Demote, Exchange, FreeZero, Info, Pair, Promote, ScanTask,
+};
 
 type Script = Box<dyn FnMut(ModuleRequest<'_>) -> io::Result<()> + Send>;
 
@@ -28,7 +30,8 @@ impl FakeModule {
             version: interface::VERSION,
             features: interface::FEATURE_SCAN_TASK
                 | interface::FEATURE_GIANT
-                | interface::FEATURE_FREE_ZERO,
+                | interface::FEATURE_FREE_ZERO
+                | interface::FEATURE_EXCHANGE_PAIRS,
             ..Info::default()
         };
         FakeModule {
@@ -82,6 +85,14 @@ impl FakeModule {
             (ModuleRequest::FreeZero { process, request }, None) => {
                 state.free_zero(process.pid(), request)
             }
+            (
+                ModuleRequest::Exchange {
+                    process,
+                    request,
+                    pairs,
+                },
+                None,
+            ) => state.exchange(process.pid(), request, pairs),
             (ModuleRequest::ScanBlocks { .. } | ModuleRequest::Compact { .. }, None) => {
                 Err(errno(libc::ENOTTY))
             }
@@ -193,6 +204,46 @@ impl FakeState {
         });
         self.run_hook();
         Ok(())
+    }
+
+    fn exchange(&mut self, pid: u32, request: &mut Exchange, pairs: &mut [Pair]) -> io::Result<()> {
+        for pair in &mut *pairs {
+            pair.result = self.exchange_pair(pid, *pair)?;
+            request.exchanged += u32::from(pair.result == interface::PAIR_EXCHANGED);
+        }
+        self.run_hook();
+        Ok(())
+    }
+
+    /// What comes of it.
+    fn exchange_pair(&mut self, pid: u32, pair: Pair) -> io::Result<u32> {
+        let process = self
+            .processes
+            .get_mut(&pid)
+            .ok_or_else(|| errno(libc::ESRCH))?;
+        let both = [pair.first, pair.second];
+        if both.iter().any(|&at| process.mapping(at).is_none()) {
+            return Ok(interface::PAIR_NOT_ELIGIBLE);
+        }
+        let [Some(first), Some(second)] = both.map(|at| process.regions.get(&at).copied()) else {
+            return Ok(interface::PAIR_NOT_HUGE);
+        };
+        if !first.huge || !second.huge {
+            Ok(interface::PAIR_NOT_HUGE)
+        } else if first.shared || second.shared {
+            Ok(interface::PAIR_SHARED)
+        } else if first.busy || second.busy {
+            Ok(interface::PAIR_HELD)
+        } else {
+            process.regions.insert(pair.first, second);
+            process.regions.insert(pair.second, first);
+            for at in both {
+                process
+                    .giants
+                    .remove(&Span::of(Region::containing(at)).start());
+            }
+            Ok(interface::PAIR_EXCHANGED)
+        }
     }
 
     /// What the target does in the moment after.

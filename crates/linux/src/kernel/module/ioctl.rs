@@ -3,7 +3,9 @@
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-use super::interface::{Block, Compact, Region, Request, ScanBlocks, ScanTask, request};
+use super::interface::{
+    Block, Compact, Exchange, Pair, Region, Request, ScanBlocks, ScanTask, request,
+};
 use super::request::ModuleRequest;
 use crate::kernel::ProcessHandle;
 
@@ -32,6 +34,14 @@ pub(crate) fn ask(device: BorrowedFd<'_>, request: ModuleRequest<'_>) -> io::Res
         ModuleRequest::FreeZero { process, request } => {
             request.pidfd = pidfd(process);
             plain(device, request)
+        }
+        ModuleRequest::Exchange {
+            process,
+            request,
+            pairs,
+        } => {
+            request.pidfd = pidfd(process);
+            exchange(device, request, pairs)
         }
     }
 }
@@ -99,6 +109,17 @@ fn compact(device: BorrowedFd<'_>, argument: &mut Compact, avoid: &[u64]) -> io:
     // and writes none.
     let result = unsafe { call(device, argument) };
     argument.avoid = 0;
+    result
+}
+
+/// EXCHANGE of `pairs`: sets `pairs` and `count` of the request.
+fn exchange(device: BorrowedFd<'_>, argument: &mut Exchange, pairs: &mut [Pair]) -> io::Result<()> {
+    argument.pairs = pairs.as_mut_ptr().addr() as u64;
+    argument.count = count(pairs.len());
+    // SAFETY: the kernel reads and writes at most `count` pairs at `pairs`, borrowed mutably for the call; any bytes are a
+    // valid Pair. `pairs` and `argument` are distinct borrows.
+    let result = unsafe { call(device, argument) };
+    argument.pairs = 0;
     result
 }
 

@@ -1,7 +1,8 @@
 //! What mega.ko can be asked, and which requests change something.
 
 use super::interface::{
-    self, Block, Compact, Demote, FreeZero, Info, Promote, Region, ScanBlocks, ScanTask,
+    self, Block, Compact, Demote, Exchange, FreeZero, Info, Pair, Promote, Region, ScanBlocks,
+    ScanTask,
 };
 use crate::kernel::ProcessHandle;
 
@@ -44,6 +45,12 @@ pub enum ModuleRequest<'a> {
         process: &'a ProcessHandle,
         request: &'a mut FreeZero,
     },
+    /// Has pairs of huge pages of a process change places.
+    Exchange {
+        process: &'a ProcessHandle,
+        request: &'a mut Exchange,
+        pairs: &'a mut [Pair],
+    },
 }
 
 impl ModuleRequest<'_> {
@@ -61,7 +68,8 @@ impl ModuleRequest<'_> {
             }
             ModuleRequest::Promote { .. }
             | ModuleRequest::Demote { .. }
-            | ModuleRequest::FreeZero { .. } => true,
+            | ModuleRequest::FreeZero { .. }
+            | ModuleRequest::Exchange { .. } => true,
         }
     }
 }

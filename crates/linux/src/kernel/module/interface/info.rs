@@ -20,6 +20,8 @@ pub const FEATURE_FREE_ZERO: u64 = 1 << 8;
 pub const FEATURE_EXCHANGE: u64 = 1 << 9;
 /// `MEGA_FEATURE_AVOID`
 pub const FEATURE_AVOID: u64 = 1 << 11;
+/// `MEGA_FEATURE_EXCHANGE_PAIRS`
+pub const FEATURE_EXCHANGE_PAIRS: u64 = 1 << 12;
 
 /// `struct mega_info`
 #[repr(C)]

@@ -16,6 +16,7 @@ macro_rules! sized_default {
 
 mod compact;
 mod demote;
+mod exchange;
 mod free_zero;
 mod info;
 mod promote;
@@ -24,6 +25,7 @@ mod scan_task;
 
 pub use compact::*;
 pub use demote::*;
+pub use exchange::*;
 pub use free_zero::*;
 pub use info::*;
 pub use promote::*;

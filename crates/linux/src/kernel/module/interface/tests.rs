@@ -149,6 +149,19 @@ fn expectations() -> Vec<(String, u64)> {
         nanoseconds,
         reserved2
     );
+    structure!(
+        "mega_exchange",
+        Exchange,
+        size,
+        flags,
+        pidfd,
+        count,
+        pairs,
+        nanoseconds,
+        exchanged,
+        reserved
+    );
+    structure!("mega_pair", Pair, first, second, result, reserved);
     macro_rules! values {
         ($($name:ident),+ $(,)?) => {
             $(all.push((concat!("MEGA_", stringify!($name)).to_owned(), u64::from($name)));)+
@@ -164,6 +177,7 @@ fn expectations() -> Vec<(String, u64)> {
         FEATURE_FREE_ZERO,
         FEATURE_EXCHANGE,
         FEATURE_AVOID,
+        FEATURE_EXCHANGE_PAIRS,
         TASK_CLEAR,
         REGION_WHOLE,
         REGION_HUGETLB,
@@ -197,8 +211,16 @@ fn expectations() -> Vec<(String, u64)> {
         PROMOTE_WOULD_MOVE,
         DEMOTE_DONE,
         DEMOTE_NOT_GIANT,
+        PAIR_EXCHANGED,
+        PAIR_NOT_ELIGIBLE,
+        PAIR_NOT_HUGE,
+        PAIR_SHARED,
+        PAIR_HELD,
+        PAIR_BUSY,
+        PAIR_POISONED,
     );
     all.push(("MEGA_MAX_AVOID".to_owned(), MAX_AVOID as u64));
+    all.push(("MEGA_MAX_PAIRS".to_owned(), MAX_PAIRS as u64));
     all.push(("MEGA_INTERFACE_VERSION".to_owned(), VERSION.into()));
     all.push(("MEGA_IOC_INFO".to_owned(), request::<Info>()));
     all.push(("MEGA_IOC_SCAN_TASK".to_owned(), request::<ScanTask>()));
@@ -207,6 +229,7 @@ fn expectations() -> Vec<(String, u64)> {
     all.push(("MEGA_IOC_PROMOTE".to_owned(), request::<Promote>()));
     all.push(("MEGA_IOC_DEMOTE".to_owned(), request::<Demote>()));
     all.push(("MEGA_IOC_FREE_ZERO".to_owned(), request::<FreeZero>()));
+    all.push(("MEGA_IOC_EXCHANGE".to_owned(), request::<Exchange>()));
     all.push(("MEGA_SPAN_BYTES".to_owned(), mega_core::GIANT_PAGE_SIZE));
     all
 }
