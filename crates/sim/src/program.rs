@@ -36,7 +36,10 @@ pub enum Work {
 pub struct Memory<'a> {
     pub(crate) kernel: &'a mut Kernel,
     pub(crate) pid: Pid,
-    pub(crate) mmu: Option<&'a mut Mmu>,
+    /// The core that it runs on, and what its addresses get there.
+    pub(crate) core: Option<(&'a mut Mmu, u64)>,
+    /// When the work began, in cycles.
+    pub(crate) began: u64,
     pub(crate) spent: u64,
 }
 
@@ -65,15 +68,42 @@ impl Memory<'_> {
     pub fn touch(&mut self, address: u64) -> Result<PageSize, Fault> {
         let touched = self.kernel.touch(self.pid, address)?;
         self.spent += touched.fault;
-        if let Some(mmu) = &mut self.mmu {
-            self.spent += mmu.touch(address, touched.page_size);
+        if let Some((core, tag)) = &mut self.core {
+            self.spent += core.touch(address | *tag, touched.page_size);
         }
         Ok(touched.page_size)
+    }
+
+    /// Writes to base pages in a row, within one region. As [`Memory::touch`], but where base pages map them all, the processor's time
+    /// is that of a sample ([`Mmu::touch_row`]), and where a larger page does, it is written to once.
+    ///
+    /// # Errors
+    ///
+    /// As [`Memory::touch`].
+    pub fn touch_row(&mut self, address: u64, pages: u64) -> Result<(), Fault> {
+        if self.kernel.touch_row(self.pid, address, pages) {
+            if let Some((core, tag)) = &mut self.core {
+                self.spent += core.touch_row(address | *tag, pages);
+            }
+            return Ok(());
+        }
+        for page in 0..pages {
+            if self.touch(address + page * PageSize::Base.bytes())? != PageSize::Base {
+                break;
+            }
+        }
+        Ok(())
     }
 
     /// Works for `cycles` without touching memory that is counted.
     pub fn compute(&mut self, cycles: u64) {
         self.spent += cycles;
+    }
+
+    /// What time it is, in cycles since the machine started.
+    #[must_use]
+    pub fn now(&self) -> u64 {
+        self.began + self.spent
     }
 
     /// The process that the program runs in.

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::live::metric::Unit;
+use crate::live::metric::{Better, Unit};
 
 /// All of an experiment.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -22,6 +22,8 @@ pub(super) struct Table {
     pub(super) systems: Vec<String>,
     /// The place of the system that the others are compared with; `None` where each stands beside the paper's number of its own.
     pub(super) reference: Option<usize>,
+    /// Which numbers are better.
+    pub(super) better: Better,
     /// Whether the rows are points of a course, as of time or size.
     pub(super) is_course: bool,
     pub(super) rows: Vec<Row>,
@@ -50,6 +52,7 @@ impl Table {
             unit,
             systems,
             reference: None,
+            better: Better::Neither,
             is_course: false,
             rows,
         }
@@ -61,6 +64,11 @@ impl Table {
             reference: Some(reference),
             ..self
         }
+    }
+
+    /// The same where such numbers are better.
+    pub(super) fn better(self, better: Better) -> Self {
+        Table { better, ..self }
     }
 
     /// The same with rows that are points of a course.

@@ -4,6 +4,7 @@
 //! simulation says beside what the paper says. Whether the two agree is computed (`verdict.rs`), and so is every sentence about
 //! it. Nothing reads a clock: the same seed gives the same bytes.
 
+mod best;
 mod command;
 pub(crate) mod demo;
 mod experiment;

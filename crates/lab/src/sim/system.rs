@@ -156,6 +156,12 @@ pub(super) const ADAPTIVE_HUGE: System = System {
     ..ADAPTIVE
 };
 
+/// Ingens's where faults take huge pages.
+pub(super) const INGENS_HUGE: System = System {
+    faults: Faults::Huge,
+    ..INGENS
+};
+
 /// MEGA's where faults take huge pages.
 pub(super) const MEGA_HUGE: System = System {
     faults: Faults::Huge,

@@ -158,6 +158,7 @@ mod tests {
             unit: Unit::Count,
             systems: vec!["a".into(), "b".into()],
             reference,
+            better: crate::live::metric::Better::Neither,
             is_course: false,
             rows: vec![Row::beside(
                 "",

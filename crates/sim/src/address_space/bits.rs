@@ -16,6 +16,19 @@ impl Bits {
         self.0[place / 64] |= 1 << (place % 64);
     }
 
+    /// Sets the bits of places from one to before another.
+    pub(crate) fn set_all(&mut self, from: usize, to: usize) {
+        for (word, first) in self.0.iter_mut().zip((0..).step_by(64)) {
+            let (from, to) = (
+                from.clamp(first, first + 64) - first,
+                to.clamp(first, first + 64) - first,
+            );
+            if from < to {
+                *word |= u64::MAX >> (64 - (to - from)) << from;
+            }
+        }
+    }
+
     pub(crate) fn clear(&mut self, place: usize) {
         self.0[place / 64] &= !(1 << (place % 64));
     }
@@ -43,6 +56,14 @@ mod tests {
     use super::*;
 
     proptest::proptest! {
+        #[test]
+        fn bits_in_a_row_are_those_set_one_by_one(from in 0usize..513, to in 0usize..513) {
+            let (mut row, mut single) = (Bits::default(), Bits::default());
+            row.set_all(from, to);
+            (from..to).for_each(|place| single.set(place));
+            proptest::prop_assert_eq!(row, single);
+        }
+
         #[test]
         fn each_bit_is_one_of_its_own(places: std::collections::BTreeSet<u16>) {
             let places: std::collections::BTreeSet<usize> =

@@ -245,6 +245,20 @@ impl AddressSpace {
         }
     }
 
+    /// Touches base pages in a row, within one region, if such pages map them all. Whether they do.
+    pub(crate) fn touch_row(&mut self, address: u64, pages: usize) -> bool {
+        let from = offset_of(address);
+        match self.entry_mut(Region::containing(address)) {
+            Some(Entry::Base(base)) if base.are_mapped(from, from + pages) => {
+                base.accessed.set_all(from, from + pages);
+                base.young.set_all(from, from + pages);
+                base.filled.set_all(from, from + pages);
+                true
+            }
+            _ => false,
+        }
+    }
+
     /// What is mapped, by the size of the pages.
     #[must_use]
     pub fn mapped_bytes(&self) -> MappedBytes {

@@ -88,6 +88,13 @@ impl BasePages {
         (number != NONE).then(|| Frame::new(number))
     }
 
+    /// Whether the pages of places from one to before another are all mapped. Not so where there are
+    /// no such places.
+    pub(crate) fn are_mapped(&self, from: usize, to: usize) -> bool {
+        let frames = self.frames.get(from..to);
+        frames.is_some_and(|frames| frames.iter().all(|&frame| frame != NONE))
+    }
+
     /// Base pages that are mapped, 0 to 512.
     pub(crate) fn mapped(&self) -> u16 {
         self.mapped

@@ -49,6 +49,12 @@ impl Kernel {
         Ok(Touched { page_size, fault })
     }
 
+    /// Touches base pages in a row, within one region, if such pages map them all. Whether they do.
+    pub(crate) fn touch_row(&mut self, pid: Pid, address: u64, pages: u64) -> bool {
+        let pages = usize::try_from(pages).unwrap_or(usize::MAX);
+        self.process_mut(pid).space.touch_row(address, pages)
+    }
+
     /// Maps a page at an address that has none (`__handle_mm_fault`). Its size, and the cycles it took.
     fn fault(&mut self, pid: Pid, address: u64) -> Result<(PageSize, u64), Fault> {
         let process = self.process(pid);

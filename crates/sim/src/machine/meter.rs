@@ -23,7 +23,7 @@ impl SimulatedMachine {
     /// How often a process touches its base pages. `None` where no core runs it, and where no time passed: it has none.
     pub(super) fn touches(&mut self, pid: Pid, effort: Effort) -> Option<Touches> {
         self.catch_up();
-        self.running(pid)?.mmu.as_ref()?;
+        self.running(pid)?.core?;
         let (regions, cycles) = self.kernel.peek(pid);
         let entries: Vec<u16> = regions.iter().map(|(_, mapped)| *mapped).collect();
         let mut sampling = Sampling::new(&entries, &effort, effort.seed);

@@ -23,6 +23,20 @@ use crate::kernel::{Fault, Kernel, Khugepaged, Pid};
 use crate::program::{Memory, Program, Work};
 use crate::translation::{Counts, Mmu, Processor, Walk, calibrate};
 
+/// Cores of a processor that programs run on; what is started beyond that shares one with an earlier program. Each keeps what a
+/// core caches, some megabytes.
+const CORES: usize = 64;
+/// Bits of a program's addresses. Above them stands which of the programs of its core it is, as a PCID tells them apart.
+const ADDRESS_BITS: u32 = 48;
+
+/// Where a program runs.
+#[derive(Clone, Copy)]
+struct Place {
+    core: usize,
+    /// What its addresses get, so that those of two programs on a core differ.
+    tag: u64,
+}
+
 /// A program at work, or done.
 struct Running {
     pid: Pid,
@@ -30,7 +44,7 @@ struct Running {
     /// Up to when it has worked, in cycles.
     time: u64,
     /// The core that it runs on.
-    mmu: Option<Mmu>,
+    core: Option<Place>,
     /// Cycles that it worked, faults included.
     used: u64,
     /// Cycles that it stood still for promotions.
@@ -51,10 +65,18 @@ pub struct Ended {
 pub struct SimulatedMachine {
     kernel: Kernel,
     programs: Vec<Running>,
+    /// Where each process has its program.
+    places: BTreeMap<Pid, usize>,
+    /// The programs at work: up to when each has worked, and its place. The first is behind most.
+    at_work: BTreeSet<(u64, usize)>,
     /// khugepaged, and when it runs next.
     khugepaged: Option<(Khugepaged, u64)>,
     cpus: u32,
     processor: Option<(Processor, Walk)>,
+    cores: Vec<Mmu>,
+    /// The first core of the present processor, and the programs that were started on its cores.
+    first_core: usize,
+    on_cores: usize,
     calibration: Option<Calibration>,
     now: u64,
     /// Cycles that the manager used.
@@ -72,9 +94,14 @@ impl SimulatedMachine {
         SimulatedMachine {
             kernel,
             programs: Vec::new(),
+            places: BTreeMap::new(),
+            at_work: BTreeSet::new(),
             khugepaged: None,
             cpus,
             processor: None,
+            cores: Vec::new(),
+            first_core: 0,
+            on_cores: 0,
             calibration: None,
             now: 0,
             manager: 0,
@@ -93,6 +120,20 @@ impl SimulatedMachine {
     /// Gives the programs that are started from now on cores of a processor, so that their touches take time.
     pub fn set_processor(&mut self, processor: Processor, walk: Walk) {
         self.processor = Some((processor, walk));
+        self.first_core = self.cores.len();
+        self.on_cores = 0;
+    }
+
+    /// A core for the next program.
+    fn next_core(&mut self) -> Option<Place> {
+        let (processor, walk) = self.processor?;
+        let core = self.first_core + self.on_cores % CORES;
+        if core == self.cores.len() {
+            self.cores.push(Mmu::new(&processor, walk));
+        }
+        let tag = ((self.on_cores / CORES) as u64) << ADDRESS_BITS;
+        self.on_cores += 1;
+        Some(Place { core, tag })
     }
 
     /// Measures what a touch costs on the processor, as `mega doctor --calibrate` does on a live machine: from now on the machine
@@ -111,23 +152,25 @@ impl SimulatedMachine {
         self.calibration.as_ref()
     }
 
-    /// What the core of a program has counted, if it has one.
+    /// What the core of a program has counted, if it has one: of the first 64 programs, their own touches alone.
     #[must_use]
     pub fn counts(&self, pid: Pid) -> Option<Counts> {
-        let mmu = self.running(pid)?.mmu.as_ref()?;
-        Some(mmu.counts())
+        let place = self.running(pid)?.core?;
+        Some(self.cores[place.core].counts())
     }
 
     /// Starts a program on a node.
     pub fn start(&mut self, program: Box<dyn Program>, node: u32) -> Pid {
         let pid = self.kernel.spawn(node);
+        let place = self.programs.len();
+        let core = self.next_core();
+        self.places.insert(pid, place);
+        self.at_work.insert((self.now, place));
         self.programs.push(Running {
             pid,
             program,
             time: self.now,
-            mmu: self
-                .processor
-                .map(|(processor, walk)| Mmu::new(&processor, walk)),
+            core,
             used: 0,
             stood: 0,
             ended: None,
@@ -165,13 +208,13 @@ impl SimulatedMachine {
     }
 
     fn running(&self, pid: Pid) -> Option<&Running> {
-        self.programs.iter().find(|running| running.pid == pid)
+        self.programs.get(*self.places.get(&pid)?)
     }
 
     /// Whether a program is still at work.
     #[must_use]
     pub fn is_busy(&self) -> bool {
-        self.programs.iter().any(|running| running.ended.is_none())
+        !self.at_work.is_empty()
     }
 
     fn cycles(&self, time: Duration) -> u64 {
@@ -187,11 +230,8 @@ impl SimulatedMachine {
     /// Brings the programs and khugepaged up to the machine's time.
     fn catch_up(&mut self) {
         loop {
-            let behind = self.programs.iter().enumerate();
-            let behind = behind
-                .filter(|(_, running)| running.ended.is_none() && running.time < self.now)
-                .min_by_key(|(place, running)| (running.time, *place))
-                .map(|(place, running)| (running.time, place));
+            let behind = self.at_work.first().copied();
+            let behind = behind.filter(|(time, _)| *time < self.now);
             let daemon = self.khugepaged.as_ref().map(|(_, next)| *next);
             match (behind, daemon.filter(|next| *next < self.now)) {
                 (Some((time, place)), daemon) if daemon.is_none_or(|next| time <= next) => {
@@ -207,11 +247,15 @@ impl SimulatedMachine {
     fn run(&mut self, place: usize) {
         let costs = *self.kernel.costs();
         let running = &mut self.programs[place];
+        self.at_work.remove(&(running.time, place));
         self.kernel.set_time(costs.time(running.time));
         let mut memory = Memory {
             kernel: &mut self.kernel,
             pid: running.pid,
-            mmu: running.mmu.as_mut(),
+            core: running
+                .core
+                .map(|place| (&mut self.cores[place.core], place.tag)),
+            began: running.time,
             spent: 0,
         };
         let result = running.program.work(&mut memory);
@@ -219,10 +263,12 @@ impl SimulatedMachine {
         running.time += memory.spent.max(1);
         running.used += memory.spent;
         let at = costs.time(running.time);
+        if let Ok(Work::Rests(time)) = result {
+            running.time += costs.cycles(time);
+        }
         let (fault, exits) = match result {
-            Ok(Work::GoesOn) => return,
-            Ok(Work::Rests(time)) => {
-                running.time += costs.cycles(time);
+            Ok(Work::GoesOn | Work::Rests(_)) => {
+                self.at_work.insert((running.time, place));
                 return;
             }
             Ok(Work::Finished) => (None, false),
@@ -252,10 +298,14 @@ impl SimulatedMachine {
 
     /// A process stands still from a time on.
     fn stand_still(&mut self, pid: Pid, from: u64, cycles: u64) {
-        let running = self.programs.iter_mut().find(|running| running.pid == pid);
-        if let Some(running) = running.filter(|running| running.ended.is_none()) {
+        let Some(&place) = self.places.get(&pid) else {
+            return;
+        };
+        let running = &mut self.programs[place];
+        if self.at_work.remove(&(running.time, place)) {
             running.time = running.time.max(from) + cycles;
             running.stood += cycles;
+            self.at_work.insert((running.time, place));
         }
     }
 
@@ -324,11 +374,7 @@ impl Machine for SimulatedMachine {
             .into_iter()
             .map(|pid| self.observe_process(pid))
             .collect();
-        let busy = self
-            .programs
-            .iter()
-            .filter(|running| running.ended.is_none());
-        let busy = u32::try_from(busy.count()).unwrap_or(u32::MAX);
+        let busy = u32::try_from(self.at_work.len()).unwrap_or(u32::MAX);
         let settings = self.kernel.settings();
         Ok(Observation {
             interval,

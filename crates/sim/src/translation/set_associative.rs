@@ -6,6 +6,7 @@ pub(super) struct SetAssociative {
     /// The ways of each set, what was used last first; 0 where there is nothing.
     tags: Vec<u64>,
     ways: usize,
+    sets: u64,
 }
 
 impl SetAssociative {
@@ -14,6 +15,7 @@ impl SetAssociative {
         SetAssociative {
             tags: vec![0; entries / ways * ways],
             ways,
+            sets: (entries / ways).max(1) as u64,
         }
     }
 
@@ -21,9 +23,14 @@ impl SetAssociative {
     pub(super) fn take(&mut self, tag: u64) -> bool {
         // Entries are kept as themselves and one, so that 0 is none.
         let kept = tag.wrapping_add(1);
-        let sets = (self.tags.len() / self.ways).max(1) as u64;
+        // Most have a power of two of them, and a division is slow.
+        let set = if self.sets.is_power_of_two() {
+            tag & (self.sets - 1)
+        } else {
+            tag % self.sets
+        };
         #[allow(clippy::cast_possible_truncation)] // below the number of sets
-        let set = (tag % sets) as usize;
+        let set = set as usize;
         let Some(ways) = self.tags.get_mut(set * self.ways..(set + 1) * self.ways) else {
             return false;
         };

@@ -6,7 +6,7 @@ use mega_core::{Machine as _, bytes};
 
 use super::names;
 use crate::error::Error;
-use crate::live::metric::Unit;
+use crate::live::metric::{Better, Unit};
 use crate::sim::experiment::{Experiment, Setting};
 use crate::sim::findings::{Findings, Happened, Row, Table};
 use crate::sim::hardware;
@@ -67,7 +67,8 @@ fn run(setting: &Setting<'_>) -> Result<Findings, Error> {
         }
         times.push(Row::ours(bytes::format(size), row));
     }
-    let table = |title, unit, rows| Table::new(title, unit, names(&SYSTEMS), rows);
+    let table =
+        |title, unit, rows| Table::new(title, unit, names(&SYSTEMS), rows).better(Better::Lower);
     Ok(Findings {
         memory_bytes: setting.scale.bytes(LARGEST),
         tables: vec![

@@ -6,7 +6,7 @@ use mega_core::BASE_PAGE_SIZE;
 
 use super::{MEGA_BYTES, MEGA_KERNEL, names};
 use crate::error::Error;
-use crate::live::metric::Unit;
+use crate::live::metric::{Better, Unit};
 use crate::sim::experiment::{Experiment, Setting};
 use crate::sim::findings::{Findings, Row, Table};
 use crate::sim::hardware;
@@ -77,7 +77,9 @@ fn run(setting: &Setting<'_>) -> Result<Findings, Error> {
     Ok(Findings {
         memory_bytes,
         tables: vec![
-            table("time of a fault", Unit::Nanoseconds, rows).against(0),
+            table("time of a fault", Unit::Nanoseconds, rows)
+                .against(0)
+                .better(Better::Lower),
             table("faults", Unit::Count, vec![Row::ours("faults", faults)]),
         ],
         happened,

@@ -6,7 +6,7 @@ use mega_core::HUGE_PAGE_SIZE;
 
 use super::{MEGA_BYTES, in_use, names};
 use crate::error::Error;
-use crate::live::metric::Unit;
+use crate::live::metric::{Better, Unit};
 use crate::sim::experiment::{Experiment, Setting};
 use crate::sim::findings::{Findings, Row, Table};
 use crate::sim::hardware;
@@ -80,7 +80,8 @@ fn run(setting: &Setting<'_>) -> Result<Findings, Error> {
                     Row::beside("after a minute", of(&|run| run[1].free), scaled(AFTER)),
                     Row::ours(after_three, of(&|run| run[2].free)),
                 ],
-            ),
+            )
+            .better(Better::Higher),
         ],
         happened,
     })

@@ -6,7 +6,7 @@ use mega_core::HUGE_PAGE_SIZE;
 
 use super::{MEGA_BYTES, MEGA_KERNEL, names};
 use crate::error::Error;
-use crate::live::metric::Unit;
+use crate::live::metric::{Better, Unit};
 use crate::sim::experiment::{Experiment, Setting};
 use crate::sim::findings::{Findings, Row, Table};
 use crate::sim::hardware;
@@ -62,7 +62,8 @@ fn run(setting: &Setting<'_>) -> Result<Findings, Error> {
                 names(&SYSTEMS),
                 vec![Row::beside("a round", seconds, PAPER.to_vec())],
             )
-            .against(INGENS_PLACE),
+            .against(INGENS_PLACE)
+            .better(Better::Lower),
         ],
         happened,
     })

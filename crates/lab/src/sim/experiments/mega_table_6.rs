@@ -6,7 +6,7 @@ use mega_sim::translation::{HASWELL, Mmu, Walk};
 
 use super::{MEGA_BYTES, MEGA_KERNEL, names};
 use crate::error::Error;
-use crate::live::metric::Unit;
+use crate::live::metric::{Better, Unit};
 use crate::sim::experiment::{Experiment, Setting};
 use crate::sim::findings::{Findings, Row, Table};
 use crate::sim::hardware;
@@ -86,7 +86,8 @@ fn run(setting: &Setting<'_>) -> Result<Findings, Error> {
                 Unit::Nanoseconds,
                 Row::beside("a visit", visits, PAPER.to_vec()),
             )
-            .against(INGENS_PLACE),
+            .against(INGENS_PLACE)
+            .better(Better::Lower),
             table(
                 "of it in translation",
                 Unit::Share,

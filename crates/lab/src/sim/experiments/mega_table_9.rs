@@ -6,7 +6,7 @@ use mega_core::Machine as _;
 
 use super::names;
 use crate::error::Error;
-use crate::live::metric::Unit;
+use crate::live::metric::{Better, Unit};
 use crate::sim::experiment::{Experiment, Setting};
 use crate::sim::findings::{Findings, Row, Table};
 use crate::sim::hardware;
@@ -69,7 +69,9 @@ fn run(setting: &Setting<'_>) -> Result<Findings, Error> {
         happened.push(bed.happened());
     }
     let table = |title: &str, unit, rows| {
-        Table::new(title, unit, names(&SYSTEMS), rows).against(INGENS_PLACE)
+        Table::new(title, unit, names(&SYSTEMS), rows)
+            .against(INGENS_PLACE)
+            .better(Better::Higher)
     };
     Ok(Findings {
         memory_bytes,

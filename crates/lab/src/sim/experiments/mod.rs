@@ -2,6 +2,7 @@
 
 mod fragmenter;
 mod growth;
+mod growth_processes;
 mod mega_faults;
 mod mega_figure_1;
 mod mega_figure_2;
@@ -16,14 +17,16 @@ mod trident_figure_12;
 mod trident_figure_13;
 mod trident_figure_9;
 mod trident_programs;
+mod trident_table_5;
 mod trident_tables;
+mod uptime;
 
 use super::experiment::Experiment;
 use super::findings::Happened;
 use super::system::{System, compacting};
 
 /// All that there are, in the order in which they run.
-pub(super) const ALL: [&Experiment; 14] = [
+pub(super) const ALL: [&Experiment; 17] = [
     &mega_figure_1::EXPERIMENT,
     &mega_faults::EXPERIMENT,
     &mega_table_4::EXPERIMENT,
@@ -37,7 +40,10 @@ pub(super) const ALL: [&Experiment; 14] = [
     &trident_figure_12::EXPERIMENT,
     &trident_figure_13::EXPERIMENT,
     &trident_tables::EXPERIMENT,
+    &trident_table_5::EXPERIMENT,
     &growth::EXPERIMENT,
+    &growth_processes::EXPERIMENT,
+    &uptime::EXPERIMENT,
 ];
 
 /// MEGA's machine.

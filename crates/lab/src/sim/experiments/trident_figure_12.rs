@@ -6,7 +6,7 @@ use mega_sim::translation::Walk;
 use super::trident_programs::{Memory, Runs};
 use super::{TRIDENT_NODE, names};
 use crate::error::Error;
-use crate::live::metric::Unit;
+use crate::live::metric::{Better, Unit};
 use crate::sim::experiment::{Experiment, Setting};
 use crate::sim::findings::{Findings, Row, Table};
 use crate::sim::system::{ADAPTIVE_GIANT, BASE, HAWKEYE, THP, TRIDENT};
@@ -55,7 +55,8 @@ fn run(setting: &Setting<'_>) -> Result<Findings, Error> {
                 ],
             )],
         )
-        .against(THP_PLACE),
+        .against(THP_PLACE)
+        .better(Better::Higher),
     );
     Ok(Findings {
         memory_bytes: setting.scale.bytes(TRIDENT_NODE),

@@ -10,7 +10,7 @@ use mega_sim::translation::{Counts, Mmu, SKYLAKE_SP, Walk};
 use super::fragmenter::fragment;
 use super::{TRIDENT_KERNEL, TRIDENT_NODE, names};
 use crate::error::Error;
-use crate::live::metric::Unit;
+use crate::live::metric::{Better, Unit};
 use crate::random::Random;
 use crate::sim::experiment::Setting;
 use crate::sim::findings::{Happened, Row, Table};
@@ -92,7 +92,8 @@ impl Memory {
         Ok(Memory::Fragmented(Box::new(kernel)))
     }
 
-    fn bed(
+    /// A machine with such memory.
+    pub(super) fn bed(
         &self,
         system: System,
         hardware: Hardware,
@@ -170,8 +171,9 @@ impl Runs {
                 names(&self.systems),
                 speeds.collect(),
             )
-            .against(reference),
-            shares("cycles in translation", |run| run.translation),
+            .against(reference)
+            .better(Better::Higher),
+            shares("cycles in translation", |run| run.translation).better(Better::Lower),
             shares("memory in giant pages", |run| run.giant),
             shares("memory in huge pages", |run| run.huge),
         ]

@@ -184,6 +184,7 @@ mod tests {
             unit: Unit::Count,
             systems: vec!["base".into(), "mega".into()],
             reference: None,
+            better: crate::live::metric::Better::Neither,
             is_course,
             rows: vec![
                 Row::beside("x", vec![Some(1.0), None], vec![None, Some(4.0)]),

@@ -63,6 +63,12 @@ fn section(report: &Report, chart: &str) -> String {
     for sentence in &report.disagreements {
         let _ = writeln!(text, "\n- {sentence}");
     }
+    if let Some(standing) = report.standing() {
+        let _ = writeln!(text, "\n{}.", capital(&standing));
+    }
+    for sentence in &report.behind_the_best {
+        let _ = writeln!(text, "\n- {sentence}");
+    }
     let _ = writeln!(
         text,
         "\nWhat happened:\n\n{}",

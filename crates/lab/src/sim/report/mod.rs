@@ -11,11 +11,13 @@ use std::path::Path;
 
 use serde::Serialize;
 
+use super::best::standing;
 use super::experiment::Experiment;
 use super::findings::Findings;
 use crate::error::Error;
 use crate::file;
 
+pub(super) use sentences::significant;
 pub(super) use terminal::draw as in_words;
 
 /// The findings themselves.
@@ -46,11 +48,17 @@ pub(super) struct Report {
     /// Numbers that could be compared, and those of them that agree.
     compared: usize,
     agreeing: usize,
+    /// Rows with `adaptive` and a better, and those in which it is within 2 % of the best.
+    with_adaptive: usize,
+    near_the_best: usize,
+    /// Where it is not, and what happened there.
+    behind_the_best: Vec<String>,
 }
 
 impl Report {
     pub(super) fn new(experiment: &Experiment, scale: u64, seed: u64, findings: Findings) -> Self {
         let (compared, agreeing) = sentences::count(&findings);
+        let standing = standing(&findings);
         Report {
             experiment: experiment.name,
             title: experiment.title,
@@ -62,6 +70,9 @@ impl Report {
             findings,
             compared,
             agreeing,
+            with_adaptive: standing.rows,
+            near_the_best: standing.near,
+            behind_the_best: standing.behind,
         }
     }
 
@@ -71,6 +82,15 @@ impl Report {
             "mega lab sim {} --scale {} --seed {}",
             self.experiment, self.scale, self.seed
         )
+    }
+
+    /// How `adaptive` stands beside the best of the systems, in words. `None` where it is not there.
+    fn standing(&self) -> Option<String> {
+        let rows = self.with_adaptive;
+        (rows > 0).then(|| {
+            let near = self.near_the_best;
+            format!("in {near} of {rows} rows adaptive is within 2 % of the best system beside it")
+        })
     }
 
     /// How much of the paper is met, in words.

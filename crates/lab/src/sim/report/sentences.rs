@@ -52,7 +52,7 @@ fn sentence(findings: &Findings, table: &Table, one: &Comparison) -> Option<Stri
 }
 
 /// A ratio with three digits that count.
-pub(super) fn significant(ratio: f64) -> String {
+pub(in super::super) fn significant(ratio: f64) -> String {
     match ratio.abs() {
         100.0.. => format!("{ratio:.0}"),
         10.0.. => format!("{ratio:.1}"),
@@ -80,6 +80,7 @@ mod tests {
                 unit: Unit::PerSecond,
                 systems: vec!["ingens".to_owned(), "mega".to_owned()],
                 reference: Some(0),
+                better: crate::live::metric::Better::Neither,
                 is_course: false,
                 rows: vec![Row::beside(
                     "gups",

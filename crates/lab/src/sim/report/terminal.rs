@@ -28,6 +28,10 @@ pub(in super::super) fn draw(report: &Report) -> String {
     for sentence in &report.disagreements {
         lines.extend(wrap(&format!("- {sentence}"), WIDTH));
     }
+    lines.extend(report.standing());
+    for sentence in &report.behind_the_best {
+        lines.extend(wrap(&format!("- {sentence}"), WIDTH));
+    }
     lines.join("\n") + "\n"
 }
 
@@ -92,6 +96,7 @@ mod tests {
             unit: Unit::Count,
             systems: vec!["thp".into(), "ingens".into(), "mega".into()],
             reference: Some(1),
+            better: crate::live::metric::Better::Neither,
             is_course: false,
             rows: vec![
                 Row::beside(
