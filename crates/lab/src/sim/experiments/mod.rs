@@ -15,6 +15,7 @@ mod trident_figure_10;
 mod trident_figure_11;
 mod trident_figure_12;
 mod trident_figure_13;
+mod trident_figure_3;
 mod trident_figure_9;
 mod trident_programs;
 mod trident_table_5;
@@ -26,7 +27,7 @@ use super::findings::Happened;
 use super::system::{System, compacting};
 
 /// All that there are, in the order in which they run.
-pub(super) const ALL: [&Experiment; 17] = [
+pub(super) const ALL: [&Experiment; 18] = [
     &mega_figure_1::EXPERIMENT,
     &mega_faults::EXPERIMENT,
     &mega_table_4::EXPERIMENT,
@@ -34,6 +35,7 @@ pub(super) const ALL: [&Experiment; 17] = [
     &mega_table_6::EXPERIMENT,
     &mega_figure_2::EXPERIMENT,
     &mega_table_9::EXPERIMENT,
+    &trident_figure_3::EXPERIMENT,
     &trident_figure_9::EXPERIMENT,
     &trident_figure_10::EXPERIMENT,
     &trident_figure_11::EXPERIMENT,
