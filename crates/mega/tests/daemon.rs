@@ -180,6 +180,57 @@ fn a_daemon_records_its_selections_and_keeps_the_older_recording() {
     assert_eq!(daemon.stop(), Some(0));
 }
 
+/// The recording of a program whose use of each region differs from look to look grows fast.
+#[test]
+#[ignore = "takes a minute"]
+fn a_recording_that_is_half_full_becomes_the_older_one() {
+    if !can_run("a_recording_that_is_half_full_becomes_the_older_one") {
+        return;
+    }
+    const SIZE: u64 = 1 << 20;
+    let place = Place::new();
+    let folder = place.config().with_file_name("recordings");
+    place.write(&format!(
+        "[record]\nfolder = \"{}\"\nsize = \"1MiB\"\n[[select]]\nname = \"mine\"\nexecutable = \"{}\"\npolicy = \"base\"\ninterval = \"20ms\"\n",
+        folder.display(),
+        place.program().display()
+    ));
+    let daemon = Daemon::start(&place);
+    let mut command = Command::new(place.program());
+    command.args(["workload", "random", "--size=2GiB", "--until-eof", "--json"]);
+    let (program, ready) = start(&mut command);
+    let (file, older) = (folder.join("mine.rec"), folder.join("mine.older.rec"));
+    let bytes = |file: &Path| std::fs::metadata(file).map_or(0, |metadata| metadata.len());
+    // The one that a daemon begins at its start has nothing before it.
+    until("the older recording", || bytes(&older) > 0);
+    until("looks in the new one", || bytes(&file) > 0);
+    finish(program);
+    assert_eq!(daemon.stop(), Some(0));
+    let all = bytes(&file) + bytes(&older);
+    assert!((SIZE / 2..=SIZE).contains(&all), "{all} bytes");
+    let of_program = |looks: &[Look]| {
+        let seen = looks.iter().flat_map(|look| &look.observation.processes);
+        seen.filter(|seen| seen.process.pid == ready.pid && !seen.regions.is_empty())
+            .count()
+    };
+    for file in [&older, &file] {
+        let (header, looks, ending) = recording(file);
+        assert_eq!(
+            (header.policy.as_deref(), ending),
+            (Some("base"), Ending::Whole)
+        );
+        assert!(of_program(&looks) > 0, "{}", file.display());
+        let replay = run(mega()
+            .args(["replay", "--policy=ingens", "--json"])
+            .arg(file));
+        assert_eq!(replay.status.code(), Some(0), "{}", file.display());
+    }
+    // What changes seldom is said anew.
+    let (_, looks, _) = recording(&file);
+    let first = looks.first().map(|look| &look.news);
+    assert!(first.is_some_and(|news| !news.names.is_empty() && !news.mappings.is_empty()));
+}
+
 #[test]
 fn a_wrong_configuration_is_not_taken_over() {
     if !can_run("a_wrong_configuration_is_not_taken_over") {
