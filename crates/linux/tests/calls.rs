@@ -8,10 +8,12 @@
 
 mod common;
 
+use std::path::Path;
+
 use common::skip;
 use common::subject::Subject;
 use mega_core::{CallKind, HUGE_PAGE_SIZE};
-use mega_linux::calls::Calls;
+use mega_linux::calls::{Calls, Place};
 use mega_linux::kernel::{Kernel, LiveKernel};
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -31,13 +33,55 @@ fn seen(calls: &mut Calls, subject: &mut Subject, commands: &[String]) -> Vec<Ca
     seen.into_iter().map(|call| call.kind).collect()
 }
 
+/// Whether this kernel can run a program at a single system call: it has BTF, and `CONFIG_DYNAMIC_FTRACE_WITH_DIRECT_CALLS`, without
+/// which it has no such function.
+fn runs_at_own_calls() -> bool {
+    let symbols = std::fs::read_to_string("/proc/kallsyms").unwrap();
+    let has = |name: &str| symbols.lines().any(|line| line.ends_with(name));
+    Path::new("/sys/kernel/btf/vmlinux").exists() && has(" register_ftrace_direct")
+}
+
 #[test]
-fn what_a_program_does_to_its_mappings_is_seen() {
-    let name = "what_a_program_does_to_its_mappings_is_seen";
-    let mut calls = match Calls::open(&LiveKernel) {
+fn calls_are_seen_where_the_kernel_allows_it_for_least() {
+    let name = "calls_are_seen_where_the_kernel_allows_it_for_least";
+    let calls = match Calls::open(&LiveKernel) {
         Ok(calls) => calls,
         Err(why) => return skip(name, &why),
     };
+    let own = Calls::open_at(Place::OwnCalls, &LiveKernel);
+    let expected = match own {
+        Ok(_) => Place::OwnCalls,
+        Err(_) => Place::AllCalls,
+    };
+    assert_eq!(calls.place(), expected);
+    assert_eq!(calls.refused(), own.as_ref().err().map(String::as_str));
+    // What guards a machine may refuse such programs on any kernel.
+    let is_forbidden = |why: &String| why.contains("CAP_PERFMON");
+    match own.err() {
+        Some(why) if is_forbidden(&why) => {}
+        refused => assert_eq!(refused.is_none(), runs_at_own_calls(), "{refused:?}"),
+    }
+}
+
+#[test]
+fn what_a_program_does_to_its_mappings_is_seen() {
+    let name = "what_a_program_does_to_its_mappings_is_seen";
+    match Calls::open(&LiveKernel) {
+        Ok(calls) => sees_what_a_program_does(calls),
+        Err(why) => skip(name, &why),
+    }
+}
+
+/// Every kernel that runs BPF programs has this tracepoint, also where it is not needed.
+#[test]
+fn it_is_seen_at_all_calls_too() {
+    match Calls::open_at(Place::AllCalls, &LiveKernel) {
+        Ok(calls) => sees_what_a_program_does(calls),
+        Err(why) => skip("it_is_seen_at_all_calls_too", &why),
+    }
+}
+
+fn sees_what_a_program_does(mut calls: Calls) {
     let mut subject = Subject::start();
     let mut other = Subject::start();
     calls.watch([subject.process()].into_iter());

@@ -14,16 +14,39 @@ use crate::kernel::Kernel;
 /// The compiled program; build.rs makes it.
 static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/calls.bpf.o"));
 
-/// The program at the tracepoint of all system calls, and that at forks; the others are at one system call each, which costs the
-/// machine's other calls nothing.
+/// The program at the tracepoint of all system calls, and that at forks; the others are at one system call each.
 const AT_ANY_CALL: &str = "any_returns";
 const AT_FORKS: &str = "forks";
 
 /// The first PID namespace, in which BPF sees processes (`PROC_PID_INIT_INO`).
 const FIRST_PID_NAMESPACE: &str = "pid:[4026531836]";
 
+/// Where the programs run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// At the return of each system call that changes mappings (fexit): other calls take no longer. The kernel needs
+    /// `CONFIG_DYNAMIC_FTRACE_WITH_DIRECT_CALLS`.
+    OwnCalls,
+    /// At the tracepoint of all system calls: each one of the whole machine takes a little longer
+    /// (`cargo bench -p mega-linux --bench calls`).
+    AllCalls,
+}
+
+impl Place {
+    /// Whether the program of this name is wanted there.
+    fn wants(self, program: &str) -> bool {
+        match self {
+            Place::OwnCalls => program != AT_ANY_CALL,
+            Place::AllCalls => program == AT_ANY_CALL || program == AT_FORKS,
+        }
+    }
+}
+
 /// Sees such calls of the processes that are watched, of 64 KiB or more. It keeps 1024 of them until they are taken.
 pub struct Calls {
+    place: Place,
+    /// Why it is not another place that costs less.
+    refused: Option<String>,
     /// What is given up first, so that nothing calls the programs any more.
     _links: Vec<Link>,
     _object: Object,
@@ -37,27 +60,35 @@ pub struct Calls {
 }
 
 impl Calls {
-    /// Begins to see calls; of nobody yet.
+    /// Begins to see calls, of nobody yet: at the calls themselves, or else at all calls.
     ///
     /// # Errors
     /// In words, where the kernel or the privileges do not allow it.
     pub fn open(kernel: &dyn Kernel) -> Result<Self, String> {
+        Calls::open_at(Place::OwnCalls, kernel).or_else(|refused| {
+            let calls = Calls::open_at(Place::AllCalls, kernel)?;
+            Ok(Calls {
+                refused: Some(refused),
+                ..calls
+            })
+        })
+    }
+
+    /// The same at one place alone.
+    ///
+    /// # Errors
+    /// As [`Calls::open`].
+    pub fn open_at(place: Place, kernel: &dyn Kernel) -> Result<Self, String> {
         // In another namespace the kernel's numbers of processes are not those of /proc.
         let namespace = kernel.read_link(Path::new("/proc/self/ns/pid"));
         if namespace.ok().as_deref() != Some(Path::new(FIRST_PID_NAMESPACE)) {
             return Err("mega is in a PID namespace of its own".to_owned());
         }
-        Calls::attached(|name| name != AT_ANY_CALL).or_else(|_| {
-            let is_wanted = |name: &str| name == AT_ANY_CALL || name == AT_FORKS;
-            Calls::attached(is_wanted)
-        })
-    }
-
-    /// With the programs of these names.
-    fn attached(is_wanted: impl Fn(&str) -> bool) -> Result<Self, String> {
-        let object = bpf::load_some(OBJECT, &is_wanted).map_err(|error| match error {
+        let is_wanted = |name: &str| place.wants(name);
+        let object = bpf::load_some(OBJECT, is_wanted).map_err(|error| match error {
             LoadError::NotPermitted => {
-                "BPF programs need root, or CAP_BPF and CAP_PERFMON".to_owned()
+                "the kernel does not permit it; BPF programs need root, or CAP_BPF and CAP_PERFMON"
+                    .to_owned()
             }
             LoadError::Rejected { reason } => {
                 format!("the kernel refused the BPF program: {reason}")
@@ -84,6 +115,8 @@ impl Calls {
             );
         }
         Ok(Calls {
+            place,
+            refused: None,
             _links: links,
             _object: object,
             queue,
@@ -92,6 +125,18 @@ impl Calls {
             known: BTreeMap::new(),
             lost_before: 0,
         })
+    }
+
+    /// Where it sees them.
+    #[must_use]
+    pub fn place(&self) -> Place {
+        self.place
+    }
+
+    /// Why [`Calls::open`] sees them at all calls of the machine, if it does.
+    #[must_use]
+    pub fn refused(&self) -> Option<&str> {
+        self.refused.as_deref()
     }
 
     /// Watches these processes and no other. One too many for the kernel's table is not watched.

@@ -65,6 +65,11 @@ impl Shared {
         }
     }
 
+    /// Why every system call of the machine takes longer while this is open, where it does.
+    pub(crate) fn at_all_calls(&self) -> Option<String> {
+        self.with(|state| state.calls.refused().map(str::to_owned))
+    }
+
     /// Says in a header whether there is anything to hear.
     pub(crate) fn in_header(&self, header: Header) -> Header {
         Header {
