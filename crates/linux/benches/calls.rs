@@ -15,7 +15,7 @@ const CALLS: u32 = 1_000_000;
 const TURNS: usize = 15;
 
 fn main() -> ExitCode {
-    if let Err(why) = Calls::open(&LiveKernel) {
+    if let Err(why) = Calls::open(Place::AllCalls, &LiveKernel) {
         eprintln!("calls cannot be seen: {why}");
         return ExitCode::from(3);
     }
@@ -38,7 +38,7 @@ fn main() -> ExitCode {
 
 /// Nanoseconds of a call, while programs run there; `None` where they cannot.
 fn call(way: Option<Place>) -> Option<f64> {
-    let calls = way.map(|place| Calls::open_at(place, &LiveKernel));
+    let calls = way.map(|place| Calls::open(place, &LiveKernel));
     let calls = calls.transpose().ok()?;
     let began = Instant::now();
     for _ in 0..CALLS {

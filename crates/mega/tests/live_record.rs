@@ -114,7 +114,14 @@ fn what_a_program_maps_and_frees_between_two_looks_is_recorded_at_its_time() {
     let size = format!("--size={SIZE}");
     let (target, ready) = start(&mut workload(&["grow", "--bursts", &size, "--until-eof"]));
     let pid = ready.pid.to_string();
-    let options = ["--pid", &pid, "--interval=400ms", "--for=3s", "--json"];
+    let options = [
+        "--pid",
+        &pid,
+        "--interval=400ms",
+        "--for=3s",
+        "--all-calls",
+        "--json",
+    ];
     json(&mut record(&options, &file));
     finish(target);
     let (header, looks, _) = read(&file);

@@ -44,9 +44,6 @@ impl Place {
 
 /// Sees such calls of the processes that are watched, of 64 KiB or more. It keeps 1024 of them until they are taken.
 pub struct Calls {
-    place: Place,
-    /// Why it is not another place that costs less.
-    refused: Option<String>,
     /// What is given up first, so that nothing calls the programs any more.
     _links: Vec<Link>,
     _object: Object,
@@ -60,25 +57,11 @@ pub struct Calls {
 }
 
 impl Calls {
-    /// Begins to see calls, of nobody yet: at the calls themselves, or else at all calls.
+    /// Begins to see calls, of nobody yet.
     ///
     /// # Errors
     /// In words, where the kernel or the privileges do not allow it.
-    pub fn open(kernel: &dyn Kernel) -> Result<Self, String> {
-        Calls::open_at(Place::OwnCalls, kernel).or_else(|refused| {
-            let calls = Calls::open_at(Place::AllCalls, kernel)?;
-            Ok(Calls {
-                refused: Some(refused),
-                ..calls
-            })
-        })
-    }
-
-    /// The same at one place alone.
-    ///
-    /// # Errors
-    /// As [`Calls::open`].
-    pub fn open_at(place: Place, kernel: &dyn Kernel) -> Result<Self, String> {
+    pub fn open(place: Place, kernel: &dyn Kernel) -> Result<Self, String> {
         // In another namespace the kernel's numbers of processes are not those of /proc.
         let namespace = kernel.read_link(Path::new("/proc/self/ns/pid"));
         if namespace.ok().as_deref() != Some(Path::new(FIRST_PID_NAMESPACE)) {
@@ -115,8 +98,6 @@ impl Calls {
             );
         }
         Ok(Calls {
-            place,
-            refused: None,
             _links: links,
             _object: object,
             queue,
@@ -125,18 +106,6 @@ impl Calls {
             known: BTreeMap::new(),
             lost_before: 0,
         })
-    }
-
-    /// Where it sees them.
-    #[must_use]
-    pub fn place(&self) -> Place {
-        self.place
-    }
-
-    /// Why [`Calls::open`] sees them at all calls of the machine, if it does.
-    #[must_use]
-    pub fn refused(&self) -> Option<&str> {
-        self.refused.as_deref()
     }
 
     /// Watches these processes and no other. One too many for the kernel's table is not watched.

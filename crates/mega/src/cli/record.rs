@@ -39,6 +39,10 @@ pub(crate) struct Record {
     pub(crate) time: Option<Duration>,
     #[command(flatten)]
     pub(crate) tracker: TrackerArgs,
+    /// See when mappings change also where the kernel allows that only at all system calls: each call of every program on the machine
+    /// then takes longer, and twice as long where it does next to nothing
+    #[arg(long)]
+    pub(crate) all_calls: bool,
     /// Print one JSON object about the recording at the end
     #[arg(long)]
     pub(crate) json: bool,

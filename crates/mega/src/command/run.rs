@@ -159,7 +159,13 @@ fn tape(host: &Arc<Host>, args: &Run, settings: &Settings) -> Result<Option<Tape
         ..recording::header(host, &subject.join(" "), settings.interval.fixed())
     };
     let file = recording::create(path)?;
-    let tape = Tape::begin(Arc::clone(host), path, file, header, &Shared::open(host));
+    let tape = Tape::begin(
+        Arc::clone(host),
+        path,
+        file,
+        header,
+        &Shared::open(host, false),
+    );
     tape.map(Some).map_err(|error| {
         let path = path.display();
         Failure::Failed(format!("cannot begin the recording in {path}: {error}"))

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use mega_core::{Call, ProcessId};
 use mega_linux::Host;
-use mega_linux::calls::Calls;
+use mega_linux::calls::{Calls, Place};
 use mega_record::Header;
 
 /// Calls that wait for the recording that they belong to, at most.
@@ -35,12 +35,17 @@ struct State {
 }
 
 impl Shared {
-    /// Begins to see calls, where the kernel and the privileges allow it.
-    pub(crate) fn open(host: &Host) -> Self {
+    /// Begins to see calls, where the kernel and the privileges allow it; with `also_at_all_calls` also where that makes every system call
+    /// of the machine take longer.
+    pub(crate) fn open(host: &Host, also_at_all_calls: bool) -> Self {
         if host.is_dry_run() {
             return Shared(Err("a dry run loads no BPF program for it".to_owned()));
         }
-        let opened = Calls::open(host.kernel().as_ref());
+        let kernel = host.kernel().as_ref();
+        let opened = Calls::open(Place::OwnCalls, kernel).or_else(|why| match also_at_all_calls {
+            true => Calls::open(Place::AllCalls, kernel),
+            false => Err(why),
+        });
         Shared(opened.map(|calls| {
             Arc::new(Mutex::new(State {
                 calls,
@@ -63,11 +68,6 @@ impl Shared {
             listener,
             lost_before,
         }
-    }
-
-    /// Why every system call of the machine takes longer while this is open, where it does.
-    pub(crate) fn at_all_calls(&self) -> Option<String> {
-        self.with(|state| state.calls.refused().map(str::to_owned))
     }
 
     /// Says in a header whether there is anything to hear.

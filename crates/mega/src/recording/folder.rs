@@ -21,7 +21,7 @@ impl Folder {
     pub(crate) fn new(record: Record, host: &Host) -> Self {
         Folder {
             record,
-            calls: Shared::open(host),
+            calls: Shared::open(host, false),
         }
     }
 

@@ -55,6 +55,7 @@ pub(super) fn run(args: &Record) -> Result<ExitCode, Failure> {
         subject,
         recording::create(&args.output)?,
         rhythm(args),
+        args.all_calls,
     )?;
     let report = recorder.record(&args.output, |pause| goes_on(&signals, pause))?;
     tell(args, &report)?;
@@ -72,7 +73,13 @@ fn command(args: &Record, host: &Arc<Host>) -> Result<ExitCode, Failure> {
     let (has_ended, end) = mpsc::channel::<()>();
     let (code, report) = std::thread::scope(|scope| {
         let recording = scope.spawn(|| {
-            let recorder = Recorder::begin(Arc::clone(host), subject, file, rhythm(args))?;
+            let recorder = Recorder::begin(
+                Arc::clone(host),
+                subject,
+                file,
+                rhythm(args),
+                args.all_calls,
+            )?;
             recorder.record(&args.output, move |pause| {
                 end.recv_timeout(pause) == Err(RecvTimeoutError::Timeout)
             })

@@ -73,14 +73,10 @@ impl<W: Write> Recorder<W> {
         subject: Subject,
         out: W,
         rhythm: Rhythm,
+        also_at_all_calls: bool,
     ) -> Result<Self, Failure> {
         let meter = TouchMeter::new(&host);
-        let calls = Shared::open(&host);
-        if let Some(why) = calls.at_all_calls() {
-            output::say(&format!(
-                "while it records, each system call of this machine takes a little longer: a BPF program that sees mappings change cannot be at those calls alone ({why})"
-            ));
-        }
+        let calls = Shared::open(&host, also_at_all_calls);
         let header = calls.in_header(header(&host, &subject, &meter, rhythm));
         let writer = Writer::new(out, &header)
             .map_err(|error| Failure::Failed(format!("cannot begin the recording: {error}")))?;
