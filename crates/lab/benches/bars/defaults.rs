@@ -37,61 +37,96 @@ pub(crate) fn measure(setting: &Setting) -> Result<Vec<Bar>, Error> {
     Ok(bars)
 }
 
-/// A program that uses all of its memory, seen for the first and for the second time.
+/// A program that uses all of its memory, seen for the first and for the second time: medians of rounds, in each of which every mode has
+/// its turn, since a host's noise from run to run is above what is to be told.
 fn over_hot_memory(setting: &Setting, run_dir: &RunDir) -> Result<Vec<Bar>, Error> {
-    let threads = format!(
-        "--threads={}",
-        thread::available_parallelism().map_or(1, usize::from)
-    );
-    let seconds = format!("--seconds={}", setting.seconds);
-    let arguments = ["random", &threads, &seconds];
-    let one_call = one_call(setting, &["random", &threads, "--until-eof"])?;
-    setting.warm_up()?;
-    let base =
-        Subject::start(&mut setting.workload(&["random", &threads, "--no-huge-pages"]))?.wait()?;
-    setting.warm_up()?;
-    let guard =
-        Guard::set(Arc::clone(&setting.kernel), run_dir, ThpMode::Always).map_err(failed)?;
-    let always = Subject::start(&mut setting.workload(&arguments))?.wait()?;
-    guard.restore().map_err(failed)?;
-    setting.warm_up()?;
-    let (first, huge_after) = watched(setting, &arguments)?;
-    setting.warm_up()?;
-    let (second, _) = watched(setting, &arguments)?;
-    let rates = [&base, &always, &first, &second].map(|done| rate(done) / 1e6);
-    eprintln!(
-        "bars: base {:.1}, THP always {:.1}, mega {:.1} and {:.1} M updates a second; one MADV_COLLAPSE {one_call:.1?}, 95 % huge after {huge_after:.1?}",
-        rates[0], rates[1], rates[2], rates[3]
-    );
-    let bar = |name, measured, wanted| Bar {
-        name,
-        unit: "x",
-        measured,
-        wanted,
+    let rounds: Vec<Round> = (0..setting.repetitions)
+        .map(|_| Round::measure(setting, run_dir))
+        .collect::<Result<_, Error>>()?;
+    let bar = |name, of: fn(&Round) -> f64, wanted| {
+        let measured: Vec<f64> = rounds.iter().map(of).collect();
+        Ok(Bar {
+            name,
+            unit: "x",
+            measured: median(&measured)?,
+            wanted,
+        })
     };
-    let allowed = one_call.mul_f64(1.3) + Duration::from_secs(2);
     Ok(vec![
         bar(
             "first run: time to 95 % huge, of 1.3 MADV_COLLAPSE and 2 s",
-            huge_after.map_or(f64::INFINITY, |after| after.div_duration_f64(allowed)),
+            |round| round.huge_after,
             Wanted::AtMost(1.0),
-        ),
+        )?,
         bar(
             "first run: its worst second, of base pages' speed",
-            worst_second(&first) / rate(&base),
+            |round| round.worst_second,
             Wanted::AtLeast(0.5),
-        ),
+        )?,
         bar(
             "first run, of the speed with THP always",
-            rates[2] / rates[1],
+            |round| round.first,
             Wanted::AtLeast(0.85),
-        ),
+        )?,
         bar(
             "second run, of the speed with THP always",
-            rates[3] / rates[1],
+            |round| round.second,
             Wanted::AtLeast(0.97),
-        ),
+        )?,
     ])
+}
+
+/// What one round over hot memory found.
+struct Round {
+    /// How long the first run took to be 95 % huge, of what is allowed; infinite where it never was.
+    huge_after: f64,
+    /// The first run's slowest second, of the speed on base pages.
+    worst_second: f64,
+    /// The speed of the first and of the second run, of that with THP always.
+    first: f64,
+    second: f64,
+}
+
+impl Round {
+    fn measure(setting: &Setting, run_dir: &RunDir) -> Result<Self, Error> {
+        let threads = format!(
+            "--threads={}",
+            thread::available_parallelism().map_or(1, usize::from)
+        );
+        let seconds = format!("--seconds={}", setting.seconds);
+        let arguments = ["random", &threads, &seconds];
+        let one_call = one_call(setting, &["random", &threads, "--until-eof"])?;
+        let base = run(setting, &["random", &threads, "--no-huge-pages"])?;
+        let guard =
+            Guard::set(Arc::clone(&setting.kernel), run_dir, ThpMode::Always).map_err(failed)?;
+        let always = run(setting, &arguments)?;
+        guard.restore().map_err(failed)?;
+        setting.forget_programs()?;
+        let (first, huge_after) = watched(setting, &arguments)?;
+        let (second, _) = watched(setting, &arguments)?;
+        let [base_rate, always_rate, first_rate, second_rate] =
+            [&base, &always, &first, &second].map(rate);
+        eprintln!(
+            "bars: base {:.1}, THP always {:.1}, mega {:.1} and {:.1} M updates a second; one MADV_COLLAPSE {one_call:.1?}, 95 % huge after {huge_after:.1?}",
+            base_rate / 1e6,
+            always_rate / 1e6,
+            first_rate / 1e6,
+            second_rate / 1e6
+        );
+        let allowed = one_call.mul_f64(1.3) + Duration::from_secs(2);
+        Ok(Round {
+            huge_after: huge_after.map_or(f64::INFINITY, |after| after.div_duration_f64(allowed)),
+            worst_second: worst_second(&first) / base_rate,
+            first: first_rate / always_rate,
+            second: second_rate / always_rate,
+        })
+    }
+}
+
+/// A run without a manager.
+fn run(setting: &Setting, arguments: &[&str]) -> Result<Done, Error> {
+    setting.warm_up()?;
+    Subject::start(&mut setting.workload(arguments))?.wait()
 }
 
 /// What `MADV_COLLAPSE` over all of a program takes while it works, in as few calls as there may be.
@@ -116,6 +151,7 @@ fn one_call(setting: &Setting, arguments: &[&str]) -> Result<Duration, Error> {
 
 /// A run under mega, and how long after it was ready 95 % of its memory was huge.
 fn watched(setting: &Setting, arguments: &[&str]) -> Result<(Done, Option<Duration>), Error> {
+    setting.warm_up()?;
     let mut subject = Subject::start(&mut setting.managed(&[], arguments))?;
     let pid = subject.ready()?.pid;
     let started = Instant::now();

@@ -18,7 +18,8 @@ use crate::live::package::Program;
 use crate::live::run::Run;
 use crate::programs;
 
-const SQLITE: Program = Program {
+/// What must be installed.
+pub(crate) const SQLITE: Program = Program {
     name: "sqlite3",
     package: "sqlite3",
 };

@@ -2,7 +2,7 @@
 
 mod bloat;
 mod btree;
-mod busy;
+pub(crate) mod busy;
 mod chase;
 mod churn;
 mod compute;

@@ -4,12 +4,14 @@
 //! save. Then all of its memory is made huge and broken up again, several times, while it runs on: its CPU time for each
 //! operation with huge pages against that with base pages right before and after is the truth.
 
+mod asked;
 mod judge;
 mod program;
 mod report;
 mod results;
 mod running;
 mod scatter;
+mod sqlite;
 mod truth;
 mod turns;
 

@@ -1,6 +1,6 @@
 //! The programs, of the lab and from elsewhere.
 
-use crate::live::experiments::{java, python};
+use crate::live::experiments::{busy, java, python};
 use crate::live::package::Program as Installed;
 use crate::live::server::memcached::MEMCACHED;
 use crate::live::server::redis::REDIS;
@@ -22,6 +22,8 @@ pub(super) enum Kind {
     Redis,
     /// memcached, asked for the same.
     Memcached,
+    /// SQLite, asked for rows of a table in memory.
+    Sqlite,
     /// A JVM with a heap of small objects.
     Java,
     /// NumPy sorting and gathering.
@@ -30,7 +32,7 @@ pub(super) enum Kind {
 
 impl Program {
     /// All, in the order in which they are run.
-    pub(super) const ALL: [Program; 15] = [
+    pub(super) const ALL: [Program; 16] = [
         Program::workload("random"),
         Program::workload("chase"),
         Program::workload("btree"),
@@ -49,6 +51,10 @@ impl Program {
         Program {
             name: "memcached",
             kind: Kind::Memcached,
+        },
+        Program {
+            name: "sqlite",
+            kind: Kind::Sqlite,
         },
         Program {
             name: "java",
@@ -80,6 +86,7 @@ impl Program {
             Kind::Workload(_) | Kind::SmallWorkload(_) => &[],
             Kind::Redis => &[REDIS],
             Kind::Memcached => &[MEMCACHED],
+            Kind::Sqlite => &[busy::SQLITE],
             Kind::Java => &java::PROGRAMS,
             Kind::Python => &python::PROGRAMS,
         }

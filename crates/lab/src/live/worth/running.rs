@@ -5,7 +5,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::Instant;
 
+use super::asked::Asked;
 use super::program::{Kind, Program};
+use super::sqlite;
 use super::truth::Measured;
 use super::turns::Window;
 use crate::error::Error;
@@ -40,6 +42,7 @@ pub(super) struct Running {
 enum What {
     Workload(Process),
     Server(Server, Clients),
+    Asked(Asked),
 }
 
 /// What keeps a server at work.
@@ -65,6 +68,10 @@ impl Running {
                 Self::workload(run, java::command(run)?)
             }
             Kind::Python => Self::workload(run, python::command(run)?),
+            Kind::Sqlite => {
+                let asked = sqlite::start(run)?;
+                Ok(Running::from_now(asked.pid(), What::Asked(asked)))
+            }
             Kind::Redis => Self::server::<Resp>(run, redis::start(run)?),
             Kind::Memcached => {
                 Self::server::<MemcachedText>(run, memcached::start(run, run.size / 4 * 5)?)
@@ -74,11 +81,7 @@ impl Running {
 
     fn workload(run: &Run<'_>, command: std::process::Command) -> Result<Self, Error> {
         let (process, ready) = run.ready_workload(command)?;
-        Ok(Running {
-            pid: ready.pid,
-            since: Instant::now(),
-            what: What::Workload(process),
-        })
+        Ok(Running::from_now(ready.pid, What::Workload(process)))
     }
 
     fn server<P: Protocol>(run: &Run<'_>, server: Server) -> Result<Self, Error> {
@@ -90,11 +93,20 @@ impl Running {
         };
         let keys = (run.size / BYTES_PER_VALUE).max(1);
         load.send_all::<P>(run, (0..keys).map(Request::Set))?;
-        Ok(Running {
-            pid: server.pid(),
+        let clients = Clients::start::<P>(load, keys, run.seed);
+        Ok(Running::from_now(
+            server.pid(),
+            What::Server(server, clients),
+        ))
+    }
+
+    /// A program that is ready now.
+    fn from_now(pid: u32, what: What) -> Self {
+        Running {
+            pid,
             since: Instant::now(),
-            what: What::Server(server, Clients::start::<P>(load, keys, run.seed)),
-        })
+            what,
+        }
     }
 
     pub(super) fn pid(&self) -> u32 {
@@ -111,6 +123,7 @@ impl Running {
         match &self.what {
             What::Workload(_) => 0,
             What::Server(_, clients) => clients.requests.load(Ordering::Relaxed),
+            What::Asked(asked) => asked.answers(),
         }
     }
 
@@ -123,23 +136,24 @@ impl Running {
             What::Workload(process) => {
                 let done = process.finish()?;
                 let rates = &done.operations_per_second_over_time;
-                Ok(windows
+                return Ok(windows
                     .iter()
                     .filter_map(|window| {
                         let rate = rates.between(window.from + MARGIN, window.to - MARGIN)?;
                         Some(window.measured(rate))
                     })
-                    .collect())
+                    .collect());
             }
             What::Server(server, clients) => {
                 clients.finish()?;
                 server.stop()?;
-                Ok(windows
-                    .iter()
-                    .map(|window| window.measured(window.request_rate()))
-                    .collect())
             }
+            What::Asked(asked) => asked.finish()?,
         }
+        Ok(windows
+            .iter()
+            .map(|window| window.measured(window.request_rate()))
+            .collect())
     }
 }
 
