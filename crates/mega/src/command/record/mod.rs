@@ -67,19 +67,19 @@ fn command(args: &Record, host: &Arc<Host>) -> Result<ExitCode, Failure> {
     let file = recording::create(&args.output)?;
     let fault = FaultControl::prepare(host.kernel(), &RunDir::open()?, FaultMode::Base)?;
     let supervisor = Supervisor::new()?;
+    // Loading BPF programs may take longer than a short program lives.
+    let recorder = Recorder::begin(
+        Arc::clone(host),
+        Subject::descendants(&args.command),
+        file,
+        rhythm(args),
+        args.all_calls,
+    )?;
     let program = supervisor.start(&args.command, &fault)?;
-    let subject = Subject::descendants(&args.command);
     // Nothing is sent: the channel ends with the program.
     let (has_ended, end) = mpsc::channel::<()>();
     let (code, report) = std::thread::scope(|scope| {
         let recording = scope.spawn(|| {
-            let recorder = Recorder::begin(
-                Arc::clone(host),
-                subject,
-                file,
-                rhythm(args),
-                args.all_calls,
-            )?;
             recorder.record(&args.output, move |pause| {
                 end.recv_timeout(pause) == Err(RecvTimeoutError::Timeout)
             })
