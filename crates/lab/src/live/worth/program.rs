@@ -32,7 +32,7 @@ pub(super) enum Kind {
 
 impl Program {
     /// All, in the order in which they are run.
-    pub(super) const ALL: [Program; 16] = [
+    pub(super) const ALL: [Program; 15] = [
         Program::workload("random"),
         Program::workload("chase"),
         Program::workload("btree"),
@@ -41,7 +41,6 @@ impl Program {
         Program::workload("xs-lookup"),
         Program::workload("stride"),
         Program::workload("chunks"),
-        Program::workload("hot-cold"),
         Program::small("small"),
         Program::small("matrix"),
         Program {
