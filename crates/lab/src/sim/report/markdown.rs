@@ -69,11 +69,10 @@ fn section(report: &Report, chart: &str) -> String {
     for sentence in &report.behind_the_best {
         let _ = writeln!(text, "\n- {sentence}");
     }
-    let _ = writeln!(
-        text,
-        "\nWhat happened:\n\n{}",
-        happened(&report.findings.happened)
-    );
+    if !report.findings.happened.is_empty() {
+        let happened = happened(&report.findings.happened);
+        let _ = writeln!(text, "\nWhat happened:\n\n{happened}");
+    }
     text
 }
 
