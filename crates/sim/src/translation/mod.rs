@@ -16,6 +16,7 @@ pub use calibration::calibrate;
 pub use expected::InUse;
 pub use processor::{Cache, GiantL2, HASWELL, PROCESSORS, Processor, SKYLAKE_SP, ZEN_2};
 
+use calibration::scattered;
 use set_associative::SetAssociative;
 
 /// Bits of an address that each level of page tables takes.
@@ -70,6 +71,8 @@ pub struct Mmu {
     walk_caches: [[SetAssociative; 3]; 2],
     caches: [SetAssociative; 3],
     counts: Counts,
+    /// Rows touched, of each of which a part was looked up.
+    rows: u64,
 }
 
 /// Tables whose lines must not be taken for each other's, or for data.
@@ -98,6 +101,7 @@ impl Mmu {
             walk_caches: [walk_caches(), walk_caches()],
             caches: processor.caches.each_ref().map(|(cache, _)| make(cache)),
             counts: Counts::default(),
+            rows: 0,
         }
     }
 
@@ -122,12 +126,15 @@ impl Mmu {
         translation + data
     }
 
-    /// Touches so many base pages of one region in a row. Only the first eight are looked up: each of the others takes what these took on
-    /// average.
+    /// Touches so many base pages of one region in a row. Only the eight of one line of entries are looked up, of another line each time, so
+    /// that what a TLB does not hold of all of them is not found in it: each of the others takes what these took on average.
     pub fn touch_row(&mut self, address: u64, pages: u64) -> u64 {
         let before = self.counts;
         let asked = pages.min(ASKED_IN_ROW);
-        for page in 0..asked {
+        let lines = (pages / ASKED_IN_ROW).max(1);
+        self.rows += 1;
+        let first = scattered(self.rows) % lines * ASKED_IN_ROW;
+        for page in first..first + asked {
             self.touch(address + page * PageSize::Base.bytes(), PageSize::Base);
         }
         let others = |asked_took: u64| asked_took * (pages - asked) / asked.max(1);
