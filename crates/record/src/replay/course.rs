@@ -103,9 +103,9 @@ pub fn follow<M: Player>(mut engine: Engine, mut machine: M) -> (Course, M) {
         mean_growth: ratio(means.resident, means.recorded),
         cpu: machine.cpu_time(),
         promoted,
-        missed: machine.missed(),
-        merged: machine.merged(),
-        translation: machine.translation(),
+        missed: machine.playback().missed(),
+        merged: machine.playback().merged(),
+        translation: machine.playback().translation(),
     };
     (course, machine)
 }
@@ -127,7 +127,7 @@ fn point<M: Player>(report: &StepReport, totals: &Totals, machine: &M) -> Point 
         copied: totals.bytes_copied - report.actions.bytes_copied,
         promoted: totals.done[ActionKind::Promote] - report.actions.done[ActionKind::Promote],
         demoted: totals.done[ActionKind::Demote] - report.actions.done[ActionKind::Demote],
-        translation: machine.translation().map(|taken| taken.time),
+        translation: machine.playback().translation().map(|taken| taken.time),
         moved: machine.moved(),
     }
 }

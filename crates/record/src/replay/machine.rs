@@ -10,11 +10,11 @@ use mega_core::{
 };
 use mega_sim::Costs;
 
+use super::playback::{Due, Playback};
 use super::player::Player;
 use super::process::Process;
 use super::terms::Terms;
-use super::translation::{Core, Translation};
-use crate::look::{Header, Look, TouchRate};
+use crate::look::{Header, Look};
 
 /// The recording has no further look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -38,37 +38,19 @@ pub struct AtObservation {
 ///
 /// An observation has all looks since the one before it. Where there was none yet, it waits for the next.
 pub struct ReplayedMachine<L> {
-    looks: L,
-    /// A look that is not due yet.
-    ahead: Option<Look>,
+    playback: Playback<L>,
     terms: Terms,
     split_gives_back: bool,
-    /// Whether the recording says what processes would gain.
-    measures: bool,
     now: Duration,
-    /// When the latest look was.
-    latest: Duration,
     cpu: Duration,
     processes: BTreeMap<ProcessId, Process>,
     /// What the latest look said of the machine as a whole.
     memory: MemoryObservation,
-    idle_cpus: Option<f64>,
-    gains: BTreeMap<ProcessId, Gain>,
     /// Processes that have forked since the latest look: what they give up may be their children's.
     forked: BTreeSet<ProcessId>,
-    /// How often processes touch pages, as it was measured last.
-    rates: BTreeMap<ProcessId, TouchRate>,
-    core: Option<Core>,
-    /// Looks since the last observation, and the time over which Accessed bits gathered in them.
-    looks_since: u32,
-    interval_since: Duration,
     cpu_since: Duration,
     at_observation: AtObservation,
     promoted: BTreeSet<RegionRef>,
-    /// Looks that were missed when it was recorded, until now.
-    missed: u64,
-    /// Observations that have more than one look.
-    merged: u64,
 }
 
 impl<L: Iterator<Item = Look>> ReplayedMachine<L> {
@@ -76,28 +58,17 @@ impl<L: Iterator<Item = Look>> ReplayedMachine<L> {
     #[must_use]
     pub fn new(header: &Header, looks: L, terms: Terms) -> Self {
         ReplayedMachine {
-            looks,
-            ahead: None,
+            playback: Playback::new(header, None, looks, &terms),
             terms,
             split_gives_back: header.split_gives_back,
-            measures: header.touches && header.calibrated,
             now: Duration::ZERO,
-            latest: Duration::ZERO,
             cpu: Duration::ZERO,
             processes: BTreeMap::new(),
             memory: MemoryObservation::default(),
-            idle_cpus: None,
-            gains: BTreeMap::new(),
             forked: BTreeSet::new(),
-            rates: BTreeMap::new(),
-            core: terms.processor.map(Core::new),
-            looks_since: 0,
-            interval_since: Duration::ZERO,
             cpu_since: Duration::ZERO,
             at_observation: AtObservation::default(),
             promoted: BTreeSet::new(),
-            missed: 0,
-            merged: 0,
         }
     }
 
@@ -110,36 +81,16 @@ impl<L: Iterator<Item = Look>> ReplayedMachine<L> {
     /// What is read of the recording: how far it was usable, once it is over.
     #[must_use]
     pub fn looks(&self) -> &L {
-        &self.looks
-    }
-
-    /// Counts what the processes touched in that time, which ends now.
-    fn translate(&mut self, time: Duration) {
-        let Some(core) = &mut self.core else {
-            return;
-        };
-        for (id, rate) in &self.rates {
-            if let Some(process) = self.processes.get(id) {
-                core.touched(rate, process.accessed(), time);
-            }
-        }
-    }
-
-    /// The next look, whenever it is due.
-    fn next_look(&mut self) -> Option<Look> {
-        self.ahead.take().or_else(|| self.looks.next())
+        self.playback.looks()
     }
 
     /// Plays the recording up to this machine's time.
     fn catch_up(&mut self) {
-        while let Some(mut look) = self.next_look() {
-            if look.at > self.now {
-                let due = look.calls.partition_point(|call| call.at <= self.now);
-                look.calls.drain(..due).for_each(|call| self.hear(&call));
-                self.ahead = Some(look);
-                return;
+        while let Some(due) = self.playback.due(self.now) {
+            match due {
+                Due::Look(look) => self.play(*look),
+                Due::Calls(calls) => return calls.iter().for_each(|call| self.hear(call)),
             }
-            self.play(look);
         }
     }
 
@@ -164,13 +115,13 @@ impl<L: Iterator<Item = Look>> ReplayedMachine<L> {
         }
     }
 
-    fn play(&mut self, look: Look) {
+    fn play(&mut self, mut look: Look) {
         look.calls.iter().for_each(|call| self.hear(call));
         self.forked.clear();
-        let seen = look.observation;
-        let adds = self.looks_since > 0;
+        let seen = &mut look.observation;
+        let adds = self.playback.has_look();
         let mut before = std::mem::take(&mut self.processes);
-        for recorded in seen.processes {
+        for recorded in std::mem::take(&mut seen.processes) {
             let id = recorded.process;
             let process = match before.remove(&id) {
                 Some(mut process) => {
@@ -181,24 +132,11 @@ impl<L: Iterator<Item = Look>> ReplayedMachine<L> {
             };
             self.processes.insert(id, process);
         }
-        self.latest = look.at;
-        self.memory = seen.memory;
-        self.idle_cpus = seen.idle_cpus;
-        for (process, rate) in look.news.touches {
-            if let Some(gain) = rate.gain {
-                self.gains.insert(process, gain);
-            }
-            self.rates.insert(process, rate);
-        }
-        let processes = &self.processes;
-        self.gains
-            .retain(|process, _| processes.contains_key(process));
-        self.rates
-            .retain(|process, _| processes.contains_key(process));
-        self.looks_since += 1;
-        self.interval_since += seen.interval;
+        self.memory = std::mem::take(&mut seen.memory);
         self.cpu_since = look.cpu;
-        self.missed += u64::from(look.missed);
+        let processes = &self.processes;
+        self.playback
+            .take_over(look, |process| processes.contains_key(process));
     }
 
     fn memory_now(&self) -> MemoryObservation {
@@ -279,18 +217,19 @@ impl<L: Iterator<Item = Look>> Machine for ReplayedMachine<L> {
 
     fn observe(&mut self) -> Result<Observation, Over> {
         self.catch_up();
-        if self.looks_since == 0 {
-            let next = self.next_look().ok_or(Over)?;
+        if !self.playback.has_look() {
+            let next = self.playback.next_look().ok_or(Over)?;
             self.now = self.now.max(next.at);
             self.play(next);
         }
-        self.merged += u64::from(self.looks_since > 1);
-        self.looks_since = 0;
-        let interval = std::mem::take(&mut self.interval_since);
-        self.translate(interval);
+        let interval = self.playback.observe();
+        let processes = &self.processes;
+        self.playback.translate(interval, |process| {
+            processes.get(process).map(Process::accessed)
+        });
         let sum = |of: fn(&Process) -> u64| self.processes.values().map(of).sum();
         self.at_observation = AtObservation {
-            at: self.latest,
+            at: self.playback.latest(),
             recorded: sum(Process::recorded_bytes),
             recorded_huge: sum(Process::recorded_huge_bytes),
             blind: sum(Process::blind_bytes),
@@ -303,7 +242,7 @@ impl<L: Iterator<Item = Look>> Machine for ReplayedMachine<L> {
             interval,
             processes: self.processes.values_mut().map(Process::observe).collect(),
             memory,
-            idle_cpus: self.idle_cpus,
+            idle_cpus: self.playback.idle_cpus(),
             giant_pages: false,
             free_zero: false,
             counted: BTreeMap::new(),
@@ -320,12 +259,12 @@ impl<L: Iterator<Item = Look>> Machine for ReplayedMachine<L> {
     }
 
     fn measures(&self) -> bool {
-        self.measures
+        self.playback.measures()
     }
 
     fn gain(&mut self, process: ProcessId) -> Option<Gain> {
         self.catch_up();
-        self.gains.get(&process).copied()
+        self.playback.gain(process)
     }
 
     fn promotion_seconds(&self) -> Option<f64> {
@@ -355,24 +294,18 @@ impl<L: Iterator<Item = Look>> Machine for ReplayedMachine<L> {
 }
 
 impl<L: Iterator<Item = Look>> Player for ReplayedMachine<L> {
+    type Looks = L;
+
+    fn playback(&self) -> &Playback<L> {
+        &self.playback
+    }
+
     fn at_observation(&self) -> AtObservation {
         self.at_observation
     }
 
     fn promoted(&self) -> BTreeSet<RegionRef> {
         self.promoted.clone()
-    }
-
-    fn missed(&self) -> u64 {
-        self.missed
-    }
-
-    fn merged(&self) -> u64 {
-        self.merged
-    }
-
-    fn translation(&self) -> Option<Translation> {
-        self.core.as_ref()?.taken()
     }
 
     fn keep_ahead(&mut self, _unmet: &[Unmet]) {}

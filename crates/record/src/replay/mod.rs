@@ -10,6 +10,7 @@
 
 mod course;
 mod machine;
+mod playback;
 mod player;
 mod process;
 mod simulated;

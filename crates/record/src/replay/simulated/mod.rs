@@ -21,10 +21,10 @@ use mega_sim::physical::{Layout, LayoutError};
 use mega_sim::{Kernel, Settings, SimulatedMachine};
 
 use super::machine::{AtObservation, Over};
+use super::playback::{Due, Playback};
 use super::player::Player;
 use super::terms::Terms;
-use super::translation::{Core, Translation};
-use crate::look::{Header, Look, TouchRate};
+use crate::look::{Header, Look};
 use played::Played;
 
 /// Memory comes in such pieces.
@@ -48,26 +48,12 @@ pub enum CannotSimulate {
 
 /// A machine whose programs do what they did in a recording, on the simulated kernel.
 pub struct SimulatedReplay<L> {
-    looks: L,
-    /// A look that is not due yet.
-    ahead: Option<Look>,
+    playback: Playback<L>,
     machine: SimulatedMachine,
     processes: BTreeMap<ProcessId, Played>,
     compaction: BestRatio,
     pace: MigrationPace,
-    /// Whether the recording says what processes would gain.
-    measures: bool,
-    gains: BTreeMap<ProcessId, Gain>,
-    rates: BTreeMap<ProcessId, TouchRate>,
-    core: Option<Core>,
-    idle_cpus: Option<f64>,
-    /// When the latest look was.
-    latest: Duration,
-    looks_since: u32,
-    interval_since: Duration,
     at_observation: AtObservation,
-    missed: u64,
-    merged: u64,
 }
 
 impl<L: Iterator<Item = Look>> SimulatedReplay<L> {
@@ -101,48 +87,28 @@ impl<L: Iterator<Item = Look>> SimulatedReplay<L> {
         machine.leave_unmanaged(others);
         let compaction = BestRatio::default();
         Ok(SimulatedReplay {
-            looks,
-            ahead: Some(first),
+            playback: Playback::new(header, Some(first), looks, &terms),
             machine,
             processes: BTreeMap::new(),
             pace: MigrationPace::of(&compaction),
             compaction,
-            measures: header.touches && header.calibrated,
-            gains: BTreeMap::new(),
-            rates: BTreeMap::new(),
-            core: terms.processor.map(Core::new),
-            idle_cpus: None,
-            latest: Duration::ZERO,
-            looks_since: 0,
-            interval_since: Duration::ZERO,
             at_observation: AtObservation::default(),
-            missed: 0,
-            merged: 0,
         })
     }
 
     /// What is read of the recording: how far it was usable, once it is over.
     #[must_use]
     pub fn looks(&self) -> &L {
-        &self.looks
-    }
-
-    fn next_look(&mut self) -> Option<Look> {
-        self.ahead.take().or_else(|| self.looks.next())
+        self.playback.looks()
     }
 
     /// Plays the recording up to this machine's time.
     fn catch_up(&mut self) {
-        while let Some(mut look) = self.next_look() {
-            let now = self.machine.now();
-            if look.at > now {
-                let due = look.calls.partition_point(|call| call.at <= now);
-                let due: Vec<_> = look.calls.drain(..due).collect();
-                due.iter().for_each(|call| self.hear(call));
-                self.ahead = Some(look);
-                return;
+        while let Some(due) = self.playback.due(self.machine.now()) {
+            match due {
+                Due::Look(look) => self.play(*look),
+                Due::Calls(calls) => return calls.iter().for_each(|call| self.hear(call)),
             }
-            self.play(look);
         }
     }
 
@@ -155,9 +121,9 @@ impl<L: Iterator<Item = Look>> SimulatedReplay<L> {
 
     fn play(&mut self, look: Look) {
         look.calls.iter().for_each(|call| self.hear(call));
-        let seen = look.observation;
+        let seen = &look.observation;
         let there: BTreeSet<ProcessId> = seen.processes.iter().map(|seen| seen.process).collect();
-        let adds = self.looks_since > 0;
+        let adds = self.playback.has_look();
         let kernel = self.machine.kernel_mut();
         self.processes.retain(|process, played| {
             let stays = there.contains(process);
@@ -177,32 +143,8 @@ impl<L: Iterator<Item = Look>> SimulatedReplay<L> {
             }
             played.go_on(kernel, recorded, adds);
         }
-        self.latest = look.at;
-        self.idle_cpus = seen.idle_cpus;
-        for (process, rate) in look.news.touches {
-            if let Some(gain) = rate.gain {
-                self.gains.insert(process, gain);
-            }
-            self.rates.insert(process, rate);
-        }
-        self.gains.retain(|process, _| there.contains(process));
-        self.rates.retain(|process, _| there.contains(process));
-        self.looks_since += 1;
-        self.interval_since += seen.interval;
-        self.missed += u64::from(look.missed);
-    }
-
-    /// Counts what the processes touched in that time, which ends now.
-    fn translate(&mut self, time: Duration) {
-        let Some(core) = &mut self.core else {
-            return;
-        };
-        for (process, rate) in &self.rates {
-            if let Some(played) = self.processes.get_mut(process) {
-                let accessed = played.accessed(self.machine.kernel());
-                core.touched(rate, accessed, time);
-            }
-        }
+        self.playback
+            .take_over(look, |process| there.contains(process));
     }
 
     /// What is seen of a process of the simulated kernel, by its name in the recording and without what that does not know.
@@ -255,26 +197,27 @@ impl<L: Iterator<Item = Look>> Machine for SimulatedReplay<L> {
 
     fn observe(&mut self) -> Result<Observation, Over> {
         self.catch_up();
-        if self.looks_since == 0 {
-            let next = self.next_look().ok_or(Over)?;
+        if !self.playback.has_look() {
+            let next = self.playback.next_look().ok_or(Over)?;
             self.machine
                 .rest(next.at.saturating_sub(self.machine.now()));
             self.play(next);
         }
-        self.merged += u64::from(self.looks_since > 1);
-        self.looks_since = 0;
-        let interval = std::mem::take(&mut self.interval_since);
-        self.translate(interval);
+        let interval = self.playback.observe();
+        let (kernel, processes) = (self.machine.kernel(), &mut self.processes);
+        self.playback.translate(interval, |process| {
+            Some(processes.get_mut(process)?.accessed(kernel))
+        });
         let Ok(mut observation) = self.machine.observe();
         let seen = std::mem::take(&mut observation.processes).into_iter();
         observation.processes = seen.filter_map(|seen| self.as_recorded(seen)).collect();
         observation.normalise();
         observation.interval = interval;
-        observation.idle_cpus = self.idle_cpus;
+        observation.idle_cpus = self.playback.idle_cpus();
         let kernel = self.machine.kernel();
         let sum = |of: &dyn Fn(&Played) -> u64| self.processes.values().map(of).sum();
         self.at_observation = AtObservation {
-            at: self.latest,
+            at: self.playback.latest(),
             recorded: sum(&Played::recorded_bytes),
             recorded_huge: sum(&Played::recorded_huge_bytes),
             blind: sum(&|played| played.blind_bytes(kernel)),
@@ -292,12 +235,12 @@ impl<L: Iterator<Item = Look>> Machine for SimulatedReplay<L> {
     }
 
     fn measures(&self) -> bool {
-        self.measures
+        self.playback.measures()
     }
 
     fn gain(&mut self, process: ProcessId) -> Option<Gain> {
         self.catch_up();
-        self.gains.get(&process).copied()
+        self.playback.gain(process)
     }
 
     fn promotion_seconds(&self) -> Option<f64> {
@@ -316,6 +259,12 @@ impl<L: Iterator<Item = Look>> Machine for SimulatedReplay<L> {
 }
 
 impl<L: Iterator<Item = Look>> Player for SimulatedReplay<L> {
+    type Looks = L;
+
+    fn playback(&self) -> &Playback<L> {
+        &self.playback
+    }
+
     fn at_observation(&self) -> AtObservation {
         self.at_observation
     }
@@ -328,18 +277,6 @@ impl<L: Iterator<Item = Look>> Player for SimulatedReplay<L> {
             regions.map(move |region| RegionRef { process, region })
         };
         self.processes.iter().flat_map(of).collect()
-    }
-
-    fn missed(&self) -> u64 {
-        self.missed
-    }
-
-    fn merged(&self) -> u64 {
-        self.merged
-    }
-
-    fn translation(&self) -> Option<Translation> {
-        self.core.as_ref()?.taken()
     }
 
     fn keep_ahead(&mut self, unmet: &[Unmet]) {
