@@ -305,9 +305,9 @@ impl Held {
             return Ok(());
         };
         // Not the time that passed: on a busy machine the manager waits for its turn.
-        let started = host.kernel().cpu_time();
+        let started = host.kernel().thread_cpu_time();
         host.tracker().scan(&self.tracked(), &slice.ranges, found)?;
-        let took = host.kernel().cpu_time().saturating_sub(started);
+        let took = host.kernel().thread_cpu_time().saturating_sub(started);
         self.mark_giant_pages(host, found);
         self.carried.add_to(found);
         let Target { slices, ranges, .. } = &mut *self.target;

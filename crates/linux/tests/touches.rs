@@ -9,6 +9,7 @@
 mod common;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use common::skip;
@@ -94,6 +95,38 @@ fn touches_at_random_are_counted() {
         (half / 4..half * 4).contains(&touches.working_set),
         "{touches:?}"
     );
+}
+
+#[test]
+fn another_thread_at_work_does_not_hold_the_meter_up() {
+    let test = "another_thread_at_work_does_not_hold_the_meter_up";
+    let Some(mut machine) = machine(test) else {
+        return;
+    };
+    let mut subject = Subject::start();
+    let memory = subject.map("private", 16);
+    subject.advise("nohuge", &memory);
+    subject.fill(&memory, 1);
+    subject.ask(&format!("work {} {}", memory.start, memory.end));
+    let ended = Arc::new(AtomicBool::new(false));
+    let seen = Arc::clone(&ended);
+    let busy = std::thread::spawn(move || {
+        while !seen.load(Ordering::Relaxed) {
+            std::hint::spin_loop();
+        }
+    });
+    // A round of its own time is short; one of the other thread's too would have it rest for half of all there is.
+    let effort = Effort {
+        at_most: Duration::from_secs(2),
+        share: 0.02,
+        precision: 0.0,
+        ..Effort::default()
+    };
+    let touches = machine.measure_touches(subject.process(), effort);
+    ended.store(true, Ordering::Relaxed);
+    busy.join().unwrap();
+    let touches = touches.unwrap();
+    assert!(touches.tell_how_often(), "{touches:?}");
 }
 
 #[test]

@@ -121,6 +121,10 @@ impl Kernel for LiveKernel {
         clock(ClockId::ProcessCPUTime)
     }
 
+    fn thread_cpu_time(&self) -> Duration {
+        clock(ClockId::ThreadCPUTime)
+    }
+
     fn cpu_time_of(&self, pid: u32) -> io::Result<Duration> {
         let pid = i32::try_from(pid).map_err(|_| io::Error::from_raw_os_error(libc::EINVAL))?;
         // The kernel takes 0 for the caller.

@@ -249,6 +249,10 @@ pub trait Kernel: Send + Sync {
     /// CPU time this process has used (`CLOCK_PROCESS_CPUTIME_ID`).
     fn cpu_time(&self) -> Duration;
 
+    /// CPU time this thread has used (`CLOCK_THREAD_CPUTIME_ID`): what a piece of work took, whatever other threads do
+    /// meanwhile.
+    fn thread_cpu_time(&self) -> Duration;
+
     /// CPU time that a process has used, all its threads together. What a thread used since its last scheduler tick may be
     /// missing, 10 ms at most.
     ///

@@ -107,6 +107,10 @@ impl<K: Kernel> Kernel for ReadOnly<K> {
         self.0.cpu_time()
     }
 
+    fn thread_cpu_time(&self) -> Duration {
+        self.0.thread_cpu_time()
+    }
+
     fn cpu_time_of(&self, pid: u32) -> io::Result<Duration> {
         self.0.cpu_time_of(pid)
     }

@@ -67,13 +67,13 @@ impl<'a> Looks<'a> {
             if kernel.now() >= self.end {
                 return Ok(());
             }
-            let used = kernel.cpu_time();
+            let used = kernel.thread_cpu_time();
             for unit in self.batch(held, &batch, &range)? {
                 if let Some(look) = unit.look {
                     sampling.record(unit.index, &look);
                 }
             }
-            let used = kernel.cpu_time().saturating_sub(used);
+            let used = kernel.thread_cpu_time().saturating_sub(used);
             kernel.sleep(used.mul_f64(1.0 / self.share).saturating_sub(batch.wait));
         }
         sampling.end_round();

@@ -132,7 +132,7 @@ fn one(
         mode: &Mode::Base,
         placement: Placement::Apart,
         size: wishes.size,
-        measured: wishes.measured,
+        measured: wishes.measured.max(program.least_window(wishes.size)),
         interval: Duration::from_secs(1),
         seed: 1,
         scratch: scratch.path(),
@@ -148,7 +148,8 @@ fn one(
     })?;
     Ok(ProgramResult::new(
         program.name,
-        wishes,
+        &run,
+        wishes.rounds,
         &worth,
         saved,
         &measured,

@@ -3,11 +3,11 @@
 use mega_core::worth::{Estimate, Worth};
 use serde::{Deserialize, Serialize};
 
-use super::Wishes;
 use super::judge::{Bar, Pair, judge};
 use super::truth::Measured;
 use crate::error::Error;
 use crate::live::machine::Machine;
+use crate::live::run::Run;
 
 /// The version of this form.
 const VERSION: u32 = 1;
@@ -48,16 +48,17 @@ pub(super) struct ProgramResult {
 impl ProgramResult {
     pub(super) fn new(
         name: &str,
-        wishes: &Wishes,
+        run: &Run<'_>,
+        rounds: u32,
         worth: &Worth,
         measured: Estimate,
         windows: &[Measured],
     ) -> Self {
         ProgramResult {
             name: name.to_owned(),
-            size: wishes.size,
-            rounds: wishes.rounds,
-            window_seconds: wishes.measured.as_secs_f64(),
+            size: run.size,
+            rounds,
+            window_seconds: run.measured.as_secs_f64(),
             predicted: worth.saved_share,
             measured,
             touches_per_second: worth.touches_per_second,

@@ -293,6 +293,10 @@ impl Kernel for FakeKernel {
         self.state().now
     }
 
+    fn thread_cpu_time(&self) -> Duration {
+        self.state().now
+    }
+
     fn cpu_time_of(&self, pid: u32) -> io::Result<Duration> {
         let state = self.state();
         match state.processes.contains_key(&pid) {

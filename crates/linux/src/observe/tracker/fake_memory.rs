@@ -184,6 +184,10 @@ impl Kernel for FakeMemory {
         Duration::ZERO
     }
 
+    fn thread_cpu_time(&self) -> Duration {
+        Duration::ZERO
+    }
+
     fn cpu_time_of(&self, _: u32) -> io::Result<Duration> {
         Ok(Duration::ZERO)
     }
