@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use mega_core::PageSize;
 
-use crate::address_space::Advice;
+use crate::address_space::{Advice, SharedId};
 use crate::kernel::{Fault, Kernel, Pid};
 use crate::translation::Mmu;
 
@@ -41,6 +41,22 @@ pub struct Memory<'a> {
     /// When the work began, in cycles.
     pub(crate) began: u64,
     pub(crate) spent: u64,
+    /// Those that it started meanwhile.
+    pub(crate) children: Vec<Child>,
+}
+
+/// A child of a program.
+pub(crate) struct Child {
+    pub(crate) pid: Pid,
+    pub(crate) program: Box<dyn Program>,
+    /// From when on it works, in cycles.
+    pub(crate) born: u64,
+}
+
+impl std::fmt::Debug for Child {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Child").finish_non_exhaustive()
+    }
 }
 
 impl Memory<'_> {
@@ -72,6 +88,41 @@ impl Memory<'_> {
             self.spent += core.touch(address | *tag, touched.page_size);
         }
         Ok(touched.page_size)
+    }
+
+    /// Maps shared memory; returns its first address.
+    pub fn map_shared(&mut self, id: SharedId) -> u64 {
+        self.kernel.map_shared(self.pid, id)
+    }
+
+    /// Reads a base page, and says what maps it. Takes a fault's time where there is one, and the processor's, where the machine has
+    /// one. `None` where nothing was ever written to private memory.
+    ///
+    /// # Errors
+    ///
+    /// As [`Memory::touch`].
+    pub fn read(&mut self, address: u64) -> Result<Option<PageSize>, Fault> {
+        let Some(touched) = self.kernel.read(self.pid, address)? else {
+            return Ok(None);
+        };
+        self.spent += touched.fault;
+        if let Some((core, tag)) = &mut self.core {
+            self.spent += core.touch(address | *tag, touched.page_size);
+        }
+        Ok(Some(touched.page_size))
+    }
+
+    /// Starts a child that shares the memory with this process and runs a program of its own, once this piece of work is done. `None`
+    /// where no memory is left for its page tables.
+    pub fn fork(&mut self, program: impl Program + 'static) -> Option<Pid> {
+        let (pid, took) = self.kernel.fork(self.pid)?;
+        self.spent += took;
+        self.children.push(Child {
+            pid,
+            program: Box::new(program),
+            born: self.now(),
+        });
+        Some(pid)
     }
 
     /// Writes to base pages in a row, within one region. As [`Memory::touch`], but where base pages map them all, the processor's time

@@ -14,7 +14,28 @@ pub enum Advice {
     NoHuge,
 }
 
-/// A private anonymous mapping.
+/// Shared memory by its place among all that there was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SharedId(pub(crate) u32);
+
+/// What a mapping maps of shared memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shared {
+    /// The memory.
+    pub id: SharedId,
+    /// The address at which its first byte is, or would be if that were still mapped.
+    pub base: u64,
+}
+
+impl Shared {
+    /// Whether a huge page of the memory can map a region of a mapping of it.
+    pub(crate) const fn fits_huge(&self, area: &Area, region: Region) -> bool {
+        area.holds(region.start(), PageSize::Huge)
+            && (region.start() - self.base).is_multiple_of(HUGE_PAGE_SIZE)
+    }
+}
+
+/// A mapping of anonymous memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Area {
     /// Its first address, a multiple of 4096.
@@ -23,6 +44,8 @@ pub struct Area {
     pub end: u64,
     /// What was said of it.
     pub advice: Advice,
+    /// The shared memory that it maps; `None` where it is private.
+    pub shared: Option<Shared>,
 }
 
 impl Area {

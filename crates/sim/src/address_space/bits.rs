@@ -1,5 +1,7 @@
 //! One bit for each base page of a region.
 
+use std::ops::{BitAnd, BitOr};
+
 /// 512 bits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Bits([u64; 8]);
@@ -29,6 +31,11 @@ impl Bits {
         }
     }
 
+    /// Whether a bit is set from one place to before another.
+    pub(crate) fn is_any(&self, from: usize, to: usize) -> bool {
+        *self != Bits::default() && (from..to).any(|place| self.get(place))
+    }
+
     pub(crate) fn clear(&mut self, place: usize) {
         self.0[place / 64] &= !(1 << (place % 64));
     }
@@ -51,6 +58,28 @@ impl Bits {
     }
 }
 
+impl BitAnd for Bits {
+    type Output = Bits;
+
+    fn bitand(mut self, other: Bits) -> Bits {
+        for (word, other) in self.0.iter_mut().zip(other.0) {
+            *word &= other;
+        }
+        self
+    }
+}
+
+impl BitOr for Bits {
+    type Output = Bits;
+
+    fn bitor(mut self, other: Bits) -> Bits {
+        for (word, other) in self.0.iter_mut().zip(other.0) {
+            *word |= other;
+        }
+        self
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -62,6 +91,11 @@ mod tests {
             row.set_all(from, to);
             (from..to).for_each(|place| single.set(place));
             proptest::prop_assert_eq!(row, single);
+            let inside = (0..512).filter(|&place| single.get(place));
+            for place in inside.step_by(7) {
+                proptest::prop_assert!(row.is_any(place, place + 1));
+            }
+            proptest::prop_assert!(!row.is_any(0, from) && !row.is_any(to.max(from), 512));
         }
 
         #[test]

@@ -12,7 +12,7 @@ use mega_core::{
     Region,
 };
 
-pub use area::{Advice, Area};
+pub use area::{Advice, Area, Shared, SharedId};
 pub(crate) use bits::Bits;
 pub(crate) use table::{BasePages, Entry, HugePage, Marks, SpanTable};
 
@@ -70,6 +70,12 @@ impl AddressSpace {
         &self.areas
     }
 
+    /// The mapping that an address lies in, and the shared memory that it maps, if it does.
+    pub(crate) fn shared_at(&self, address: u64) -> Option<(Area, Shared)> {
+        let area = self.area_of(address)?;
+        Some((*area, area.shared?))
+    }
+
     /// The mapping that an address lies in.
     #[must_use]
     pub fn area_of(&self, address: u64) -> Option<&Area> {
@@ -77,9 +83,32 @@ impl AddressSpace {
         self.areas.get(next).filter(|area| area.contains(address))
     }
 
-    /// Maps `bytes` below what was mapped last, at a multiple of 2 MiB where they are as many
-    /// (`thp_get_unmapped_area`); returns the first address.
+    /// Maps `bytes` of private memory; returns the first address.
     pub(crate) fn map(&mut self, bytes: u64, advice: Advice) -> u64 {
+        let (start, end) = self.find_room(bytes);
+        self.add(Area {
+            start,
+            end,
+            advice,
+            shared: None,
+        });
+        start
+    }
+
+    /// Maps shared memory of `bytes`; returns the first address.
+    pub(crate) fn map_shared(&mut self, bytes: u64, id: SharedId) -> u64 {
+        let (start, end) = self.find_room(bytes);
+        self.add(Area {
+            start,
+            end,
+            advice: Advice::None,
+            shared: Some(Shared { id, base: start }),
+        });
+        start
+    }
+
+    /// Addresses below what was mapped last, at a multiple of 2 MiB where there are as many (`thp_get_unmapped_area`).
+    fn find_room(&mut self, bytes: u64) -> (u64, u64) {
         let bytes = bytes.next_multiple_of(BASE_PAGE_SIZE);
         let alignment = if bytes >= HUGE_PAGE_SIZE {
             HUGE_PAGE_SIZE
@@ -88,12 +117,16 @@ impl AddressSpace {
         };
         let start = (self.lowest.unwrap_or(TOP) - bytes) / alignment * alignment;
         self.lowest = Some(start);
-        self.add(Area {
-            start,
-            end: start + bytes,
-            advice,
-        });
-        start
+        (start, start + bytes)
+    }
+
+    /// The same mappings without a page table: what a child begins with.
+    pub(crate) fn for_child(&self) -> Self {
+        AddressSpace {
+            areas: self.areas.clone(),
+            spans: BTreeMap::new(),
+            lowest: self.lowest,
+        }
     }
 
     /// Adds a mapping, and joins it with like ones beside it (`vma_merge`).
@@ -117,6 +150,7 @@ impl AddressSpace {
         if let (Some(first), Some(second)) = (self.areas.get(before), self.areas.get(place))
             && first.end == second.start
             && first.advice == second.advice
+            && first.shared == second.shared
         {
             self.areas[before].end = second.end;
             self.areas.remove(place);
@@ -193,7 +227,7 @@ impl AddressSpace {
     }
 
     /// Touches a page that is mapped, which sets its Accessed bit and writes to it. The size of the page that maps it;
-    /// `None` where none does.
+    /// `None` where none does, and where it is protected from writes.
     pub(crate) fn touch(&mut self, address: u64) -> Option<PageSize> {
         let (span, place) = place_of(Region::containing(address));
         let table = self.spans.get_mut(&span)?;
@@ -202,11 +236,15 @@ impl AddressSpace {
             Entry::None => return None,
             Entry::Base(pages) => {
                 pages.frame(offset)?;
+                if pages.protected.get(offset) {
+                    return None;
+                }
                 pages.accessed.set(offset);
                 pages.young.set(offset);
                 pages.filled.set(offset);
                 return Some(PageSize::Base);
             }
+            Entry::Huge(huge) if huge.protected => return None,
             Entry::Huge(huge) => {
                 huge.filled.set(offset);
                 if table.giant.is_none() {
@@ -220,6 +258,32 @@ impl AddressSpace {
         };
         *giant = Marks::SET;
         Some(PageSize::Giant)
+    }
+
+    /// Reads a page that is mapped, which sets its Accessed bit. The size of the page that maps it; `None` where none does.
+    pub(crate) fn read(&mut self, address: u64) -> Option<PageSize> {
+        let (span, place) = place_of(Region::containing(address));
+        let table = self.spans.get_mut(&span)?;
+        match &mut table.regions[place] {
+            Entry::None => None,
+            Entry::Base(pages) => {
+                let offset = offset_of(address);
+                pages.frame(offset)?;
+                pages.accessed.set(offset);
+                pages.young.set(offset);
+                Some(PageSize::Base)
+            }
+            Entry::Huge(huge) => Some(match &mut table.giant {
+                Some(marks) => {
+                    *marks = Marks::SET;
+                    PageSize::Giant
+                }
+                None => {
+                    huge.marks = Marks::SET;
+                    PageSize::Huge
+                }
+            }),
+        }
     }
 
     /// Has the first `pages` base pages of a region accessed, of those that are mapped, and no others since somebody looked. The
@@ -245,11 +309,14 @@ impl AddressSpace {
         }
     }
 
-    /// Touches base pages in a row, within one region, if such pages map them all. Whether they do.
+    /// Touches base pages in a row, within one region, if such pages map them all and none is protected. Whether that is so.
     pub(crate) fn touch_row(&mut self, address: u64, pages: usize) -> bool {
         let from = offset_of(address);
         match self.entry_mut(Region::containing(address)) {
-            Some(Entry::Base(base)) if base.are_mapped(from, from + pages) => {
+            Some(Entry::Base(base))
+                if base.are_mapped(from, from + pages)
+                    && !base.protected.is_any(from, from + pages) =>
+            {
                 base.accessed.set_all(from, from + pages);
                 base.young.set_all(from, from + pages);
                 base.filled.set_all(from, from + pages);
@@ -304,6 +371,7 @@ mod tests {
             start: start * BASE_PAGE_SIZE,
             end: end * BASE_PAGE_SIZE,
             advice: Advice::None,
+            shared: None,
         }
     }
 

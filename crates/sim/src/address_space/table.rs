@@ -66,6 +66,8 @@ pub(crate) struct BasePages {
     pub(crate) young: Bits,
     /// Pages that the process wrote something other than zeros to.
     pub(crate) filled: Bits,
+    /// Pages that a write faults on, since a fork: another process may map them, too.
+    pub(crate) protected: Bits,
     mapped: u16,
     /// Where the PTE table itself lies.
     pub(crate) table: Frame,
@@ -78,6 +80,7 @@ impl BasePages {
             accessed: Bits::default(),
             young: Bits::default(),
             filled: Bits::default(),
+            protected: Bits::default(),
             mapped: 0,
             table,
         }
@@ -100,6 +103,11 @@ impl BasePages {
         self.mapped
     }
 
+    /// Whether one of the pages that are mapped can be written to without a fault.
+    pub(crate) fn is_writable(&self) -> bool {
+        self.protected.count() < self.mapped
+    }
+
     /// Maps a page that was not mapped.
     pub(crate) fn map(&mut self, place: usize, frame: Frame) {
         debug_assert_eq!(self.frames[place], NONE);
@@ -113,6 +121,19 @@ impl BasePages {
         self.frames[place] = frame.number();
     }
 
+    /// Those pages that lay in one block lie in another now, each as far from its start. Whether there were some.
+    pub(crate) fn moved_block(&mut self, from: Frame, to: Frame) -> bool {
+        let mut found = false;
+        for frame in &mut self.frames {
+            let offset = frame.checked_sub(from.number());
+            if let Some(offset) = offset.filter(|offset| *offset < 512) {
+                *frame = to.number() + offset;
+                found = true;
+            }
+        }
+        found
+    }
+
     /// Forgets a page, and where it lay.
     pub(crate) fn unmap(&mut self, place: usize) -> Option<Frame> {
         let frame = self.frame(place)?;
@@ -121,6 +142,7 @@ impl BasePages {
         self.accessed.clear(place);
         self.young.clear(place);
         self.filled.clear(place);
+        self.protected.clear(place);
         Some(frame)
     }
 
@@ -138,6 +160,8 @@ pub(crate) struct HugePage {
     pub(crate) marks: Marks,
     /// Base pages in it that hold something other than zeros.
     pub(crate) filled: Bits,
+    /// Whether a write faults, since a fork: another process may map it, too. Never so for a part of a giant page.
+    pub(crate) protected: bool,
     /// Where the PTE table lies that is kept for a split (`pgtable_trans_huge_deposit`).
     pub(crate) table: Frame,
 }

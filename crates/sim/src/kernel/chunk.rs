@@ -1,6 +1,8 @@
 //! Chunks: which are free, and which is emptied for a giant page.
 
+use super::shared_memory::mappers;
 use super::{ChunkChoice, Kernel};
+use crate::address_space::Entry;
 use crate::physical::BlockUse;
 
 /// A chunk by its index.
@@ -70,8 +72,14 @@ impl Kernel {
         let BlockUse::Huge(owner) = self.memory.block_use(block) else {
             return false;
         };
-        let process = &self.processes[owner.holder() as usize];
-        let span = process.space.span(owner.page() * mega_core::BASE_PAGE_SIZE);
-        span.is_some_and(|span| span.giant.is_some())
+        mappers(&self.families, &self.shared, owner).any(|(pid, address)| {
+            let space = &self.process(pid).space;
+            let region = mega_core::Region::containing(address);
+            let is_giant = space
+                .span(address)
+                .is_some_and(|span| span.giant.is_some());
+            is_giant
+                && matches!(space.entry(region), Entry::Huge(page) if page.frame.block_index() == block)
+        })
     }
 }

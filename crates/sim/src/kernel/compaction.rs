@@ -185,10 +185,11 @@ impl Kernel {
             let Some(to) = self.next_free(zone, &mut took) else {
                 return (false, took);
             };
+            let mappings = self.memory.mappings(page.frame);
             self.memory.migrate_to(page.frame, to);
-            self.relocated(page.owner, to);
+            self.relocated(page.owner, page.frame, to);
             self.count_migrated(1);
-            took += self.costs.copy_page + self.costs.migrate_page;
+            took += self.costs.copy_page + self.cost_of_remapping(mappings);
         }
         (true, took)
     }

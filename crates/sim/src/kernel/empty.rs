@@ -3,11 +3,13 @@
 use std::ops::Range;
 
 use mega_core::compaction::{Emptied, MigrationCounts, Stopped, ToEmpty, Unit};
+use mega_core::{HUGE_PAGE_SIZE, Region};
 
+use super::Kernel;
 use super::chunk::Chunk;
-use super::{Kernel, Pid};
+use super::shared_memory::mappers;
 use crate::address_space::Entry;
-use crate::physical::{BlockUse, Frame, Pages, Urgency};
+use crate::physical::{BlockUse, Frame, Owner, Pages, Urgency};
 
 /// Pages reclaimed at a time (`SWAP_CLUSTER_MAX`).
 const RECLAIMED_AT_ONCE: u64 = 32;
@@ -104,6 +106,7 @@ impl Kernel {
             if self.memory.owner_of(page.frame) != Some(page.owner) {
                 continue;
             }
+            let mappings = self.memory.mappings(page.frame);
             let Some(to) = self.migrate(page.frame) else {
                 if self.memory.owner_of(page.frame).is_none() {
                     continue;
@@ -111,10 +114,10 @@ impl Kernel {
                 counts.failed += 1;
                 return false;
             };
-            self.relocated(page.owner, to);
+            self.relocated(page.owner, page.frame, to);
             self.count_migrated(1);
             counts.migrated += 1;
-            *took += self.costs.copy_page + self.costs.migrate_page;
+            *took += self.costs.copy_page + self.cost_of_remapping(mappings);
         }
         true
     }
@@ -140,31 +143,73 @@ impl Kernel {
         let BlockUse::Huge(owner) = self.memory.block_use(block) else {
             return true;
         };
-        let pid = Pid(owner.holder());
-        let node = self.node_of(pid);
-        let region = mega_core::Region::containing(owner.page() * mega_core::BASE_PAGE_SIZE);
+        let from = Frame::in_block(block, 0);
+        let mapper = mappers(&self.families, &self.shared, owner).next();
+        let node = mapper.map_or(0, |(pid, _)| self.node_of(pid));
         let Some(to) = self
             .memory
             .allocate(Pages::Huge(owner), node, Urgency::Pressed)
         else {
-            *took += self.end_giant(pid, region) + self.costs.split;
-            self.split_in_place(pid, region);
+            *took += self.split_everywhere(owner, from);
             return self.move_base_out(block, counts, took);
         };
         counts.isolated += 512;
         self.counters.isolated += 512;
-        let space = &mut self.processes[owner.holder() as usize].space;
-        if let Some(Entry::Huge(page)) = space.entry_mut(region) {
-            page.frame = to;
-        }
-        self.memory.free(Frame::new(block * 512));
+        let mappings = self.relocated_huge(owner, from, to);
+        self.memory.migrate_huge(from, to);
+        self.debug_check_mappings(to);
         self.counters.migrated += 512;
         if !self.settings.exchanges {
-            self.counters.bytes_copied += mega_core::HUGE_PAGE_SIZE;
+            self.counters.bytes_copied += HUGE_PAGE_SIZE;
         }
         counts.migrated += 512;
-        *took += self.cost_of_moving_huge() + self.costs.migrate_page;
+        *took += self.cost_of_moving_huge() + self.cost_of_remapping(mappings);
         true
+    }
+
+    /// Tells whoever maps a huge page, or parts of it, where it lies now. How many page tables that were.
+    fn relocated_huge(&mut self, owner: Owner, from: Frame, to: Frame) -> u32 {
+        let mut mappings = 0;
+        for (pid, address) in mappers(&self.families, &self.shared, owner) {
+            // Shared memory may be mapped at addresses at which no huge page fits: by base pages of two regions.
+            let first = Region::containing(address);
+            let last = Region::containing(address + HUGE_PAGE_SIZE - 1);
+            let second = (last != first).then_some(last);
+            for region in std::iter::once(first).chain(second) {
+                match self.processes[pid.index()].space.entry_mut(region) {
+                    Some(Entry::Huge(page)) if page.frame == from => {
+                        page.frame = to;
+                        mappings += 1;
+                    }
+                    Some(Entry::Base(pages)) => {
+                        mappings += u32::from(pages.moved_block(from, to));
+                    }
+                    _ => {}
+                }
+            }
+        }
+        if let Some(id) = self.shared_of(owner) {
+            self.shared[id.0 as usize].relocated_huge(owner.page(), to);
+        }
+        mappings
+    }
+
+    /// Has base entries map a huge page wherever an entry maps it whole (`split_huge_page`). The cycles that took.
+    fn split_everywhere(&mut self, owner: Owner, first: Frame) -> u64 {
+        let mut took = self.costs.split;
+        let mappers: Vec<_> = mappers(&self.families, &self.shared, owner).collect();
+        for (pid, address) in mappers {
+            let region = Region::containing(address);
+            if matches!(self.process(pid).space.entry(region), Entry::Huge(page) if page.frame == first)
+            {
+                took += self.end_giant(pid, region);
+                self.split_in_place(pid, region);
+            }
+        }
+        if let Some(id) = self.shared_of(owner) {
+            self.split_shared(id, owner.page(), first);
+        }
+        took
     }
 }
 

@@ -42,14 +42,39 @@ impl Kernel {
                 fault: 0,
             });
         }
-        let (page_size, fault) = self.fault(pid, address)?;
+        let (page_size, fault) = match self.fault_protected(pid, address)? {
+            Some(done) => done,
+            None => self.fault(pid, address)?,
+        };
         let process = self.process_mut(pid);
         process.space.touch(address);
         process.faults[page_size as usize].record(fault);
         Ok(Touched { page_size, fault })
     }
 
-    /// Touches base pages in a row, within one region, if such pages map them all. Whether they do.
+    /// Reads memory. `None` where private memory was never written to: Linux has a page of zeros for that, here it takes no memory
+    /// and no time.
+    ///
+    /// # Errors
+    ///
+    /// Where it is not mapped, and where memory is used up.
+    pub fn read(&mut self, pid: Pid, address: u64) -> Result<Option<Touched>, Fault> {
+        if let Some(page_size) = self.process_mut(pid).space.read(address) {
+            let fault = 0;
+            return Ok(Some(Touched { page_size, fault }));
+        }
+        let area = self.process(pid).space.area_of(address);
+        if area.ok_or(Fault::NotMapped(address))?.shared.is_none() {
+            return Ok(None);
+        }
+        let (page_size, fault) = self.fault(pid, address)?;
+        let process = self.process_mut(pid);
+        process.space.read(address);
+        process.faults[page_size as usize].record(fault);
+        Ok(Some(Touched { page_size, fault }))
+    }
+
+    /// Touches base pages in a row, within one region, if such pages map them all and none is protected. Whether that is so.
     pub(crate) fn touch_row(&mut self, pid: Pid, address: u64, pages: u64) -> bool {
         let pages = usize::try_from(pages).unwrap_or(usize::MAX);
         self.process_mut(pid).space.touch_row(address, pages)
@@ -62,6 +87,10 @@ impl Kernel {
             .space
             .area_of(address)
             .ok_or(Fault::NotMapped(address))?;
+        if let Some(shared) = area.shared {
+            let mapped = self.fault_shared(pid, &area, shared, address);
+            return mapped.ok_or(Fault::NoMemory(address));
+        }
         let takes_huge = self.takes_huge(pid, &area);
         let mut took = self.costs.fault;
         if takes_huge && self.fits_giant(pid, &area, address) && self.fault_giant(pid, address) {
@@ -129,13 +158,19 @@ impl Kernel {
             .0
     }
 
-    fn fault_base(&mut self, pid: Pid, address: u64) -> Option<()> {
-        let region = Region::containing(address);
+    /// Sees to it that a region that has no huge page has a table for base pages.
+    pub(super) fn need_base(&mut self, pid: Pid, region: Region) -> Option<()> {
         if matches!(self.process(pid).space.entry(region), Entry::None) {
             let table = self.table(pid)?;
             let pages = Entry::Base(Box::new(BasePages::new(table)));
             *self.process_mut(pid).space.entry_mut(region)? = pages;
         }
+        Some(())
+    }
+
+    fn fault_base(&mut self, pid: Pid, address: u64) -> Option<()> {
+        let region = Region::containing(address);
+        self.need_base(pid, region)?;
         let owner = Owner::new(pid.0, address / BASE_PAGE_SIZE);
         let (frame, _) = self.allocate(Pages::Base(owner), self.node_of(pid), false);
         let frame = frame?;
@@ -164,6 +199,7 @@ impl Kernel {
                 frame,
                 marks: Marks::default(),
                 filled: Bits::default(),
+                protected: false,
                 table,
             },
         );
@@ -206,6 +242,7 @@ impl Kernel {
                     frame: Frame::new(block * 512),
                     marks: Marks::default(),
                     filled: Bits::default(),
+                    protected: false,
                     table,
                 },
             );

@@ -10,10 +10,13 @@ use crate::physical::{Frame, Owner};
 
 impl Kernel {
     /// Maps a span by a giant page. Huge pages must map all of it; where they do not lie side by side, a chunk is emptied for
-    /// them and they are copied.
+    /// them and they are copied. What is shared since a fork is not.
     pub(crate) fn promote_giant(&mut self, pid: Pid, first: Region) -> Done {
         let span = Span::of(first);
         if !self.settings.giant_pages || span.first_region() != first {
+            return (Outcome::Failed(Cause::NotEligible), 0);
+        }
+        if self.process(pid).space.shared_at(span.start()).is_some() {
             return (Outcome::Failed(Cause::NotEligible), 0);
         }
         let Some(table) = self.process(pid).space.span(span.start()) else {
@@ -29,6 +32,9 @@ impl Kernel {
                 _ => return (Outcome::Failed(Cause::NotHuge), 0),
             }
         }
+        if frames.iter().any(|frame| self.memory.is_shared(*frame)) {
+            return (Outcome::Failed(Cause::Busy), 0);
+        }
         let (copied, took) = if in_one_chunk(&frames) {
             (0, 0)
         } else {
@@ -43,6 +49,12 @@ impl Kernel {
         };
         if let Some(table) = self.process_mut(pid).space.span_mut(span.start()) {
             table.giant = Some(Marks::SET);
+            // Who shared them is gone, or they would not be here.
+            for entry in &mut table.regions {
+                if let Entry::Huge(page) = entry {
+                    page.protected = false;
+                }
+            }
         }
         self.counters.giant_promotions += 1;
         self.counters.bytes_copied += copied;
@@ -105,14 +117,14 @@ impl Kernel {
         }
     }
 
-    /// Gives back the huge pages of a span that hold only zeros.
+    /// Gives back the huge pages of a span that hold only zeros and that no other process maps.
     pub(crate) fn free_zero(&mut self, pid: Pid, first: Region) -> Done {
         let span = Span::of(first);
         let (mut huge, mut empty) = (0, Vec::new());
         for region in Region::wholly_inside(span.start(), span.end()) {
             if let Entry::Huge(page) = self.process(pid).space.entry(region) {
                 huge += 1;
-                if page.filled.count() == 0 {
+                if page.filled.count() == 0 && !self.memory.is_shared(page.frame) {
                     empty.push(region);
                 }
             }

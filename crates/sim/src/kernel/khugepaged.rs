@@ -2,6 +2,7 @@
 
 use mega_core::{Outcome, PageSize, Region, Span};
 
+use super::copy_on_write::MOST_SHARED;
 use super::settings::KhugepagedSettings;
 use super::{Kernel, Pid, Thp};
 use crate::address_space::{Advice, Entry};
@@ -80,17 +81,21 @@ impl Khugepaged {
         areas
             .iter()
             .skip(from)
-            .filter(|area| allowed(area.advice))
+            // Shared memory has a switch of its own (`shmem_enabled`), which is off in a distribution.
+            .filter(|area| allowed(area.advice) && area.shared.is_none())
             .find_map(|area| area.first_region_from(self.address))
             .map(|region| (pid, region))
     }
 
-    /// Whether enough of a region is mapped by base pages.
+    /// Whether enough of a region is mapped by base pages, one of them writable, and not too many shared.
     fn wants(&self, kernel: &Kernel, pid: Pid, region: Region) -> bool {
         match kernel.process(pid).space.entry(region) {
             Entry::Base(pages) => {
                 let mapped = pages.mapped();
-                mapped > 0 && 512 - mapped <= self.settings.most_missing
+                mapped > 0
+                    && 512 - mapped <= self.settings.most_missing
+                    && pages.is_writable()
+                    && kernel.shared_pages(pid, region) <= MOST_SHARED
             }
             _ => false,
         }

@@ -4,14 +4,20 @@ mod allocate;
 mod check;
 mod chunk;
 mod compaction;
+mod copy_on_write;
 mod empty;
+mod families;
 mod fault;
+mod fork;
 mod giant;
 mod khugepaged;
 mod look;
 mod page_cache;
 mod promote;
 mod settings;
+mod shared_memory;
+#[cfg(test)]
+mod sharing_tests;
 #[cfg(test)]
 mod tests;
 mod unmap;
@@ -19,6 +25,7 @@ mod unmap;
 use mega_core::{PageSize, ProcessId, Region};
 
 pub use check::Inconsistent;
+pub(crate) use copy_on_write::MOST_SHARED;
 pub use fault::{Fault, Touched};
 pub use khugepaged::Khugepaged;
 pub use settings::{ChunkChoice, Defrag, KhugepagedSettings, Settings, Thp};
@@ -28,7 +35,9 @@ use crate::costs::Costs;
 use crate::latencies::Latencies;
 use crate::physical::{Frame, Layout, Owner, PhysicalMemory};
 use compaction::ZoneScanners;
+use families::Families;
 use page_cache::PageCache;
+use shared_memory::{SharedMemory, mappers};
 
 /// What the kernel did since the start, in numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -47,6 +56,10 @@ pub struct Counters {
     pub compact_successes: u64,
     /// Bytes copied, by migration and by promotion.
     pub bytes_copied: u64,
+    /// Base pages that were copied because a process wrote to one that it shared since a fork.
+    pub copied_on_write: u64,
+    /// Huge pages that such a write took from the process that wrote, and left to the others.
+    pub split_on_write: u64,
     /// Page cache that was reclaimed, in base pages.
     pub reclaimed: u64,
     /// Faults that wanted a giant page and did not get one, and those that did.
@@ -112,6 +125,8 @@ impl Pid {
 pub struct Kernel {
     memory: PhysicalMemory,
     processes: Vec<Process>,
+    families: Families,
+    shared: Vec<SharedMemory>,
     cache: PageCache,
     settings: Settings,
     costs: Costs,
@@ -129,6 +144,8 @@ impl Kernel {
         Kernel {
             memory,
             processes: Vec::new(),
+            families: Families::default(),
+            shared: Vec::new(),
             cache: PageCache::default(),
             settings,
             costs,
@@ -175,7 +192,7 @@ impl Kernel {
     /// Starts a process on a node.
     pub fn spawn(&mut self, node: u32) -> Pid {
         let place = u32::try_from(self.processes.len()).unwrap_or(u32::MAX);
-        debug_assert!(place < PageCache::HOLDER);
+        debug_assert!(place as usize + self.shared.len() < PageCache::HOLDER as usize);
         self.processes.push(Process {
             id: ProcessId {
                 pid: place + 1,
@@ -225,6 +242,7 @@ impl Kernel {
             start: addresses.start,
             end: addresses.end,
             advice,
+            shared: None,
         });
     }
 
@@ -275,17 +293,30 @@ impl Kernel {
         }
     }
 
-    /// Tells the owner of a base page where it lies now.
-    fn relocated(&mut self, owner: Owner, to: Frame) {
+    /// Tells whoever maps a base page where it lies now (`remove_migration_ptes`).
+    fn relocated(&mut self, owner: Owner, from: Frame, to: Frame) {
         if owner.holder() == PageCache::HOLDER {
             self.cache.relocated(owner.page(), to);
             return;
         }
-        let address = owner.page() * mega_core::BASE_PAGE_SIZE;
-        let space = &mut self.processes[owner.holder() as usize].space;
-        if let Some(Entry::Base(pages)) = space.entry_mut(Region::containing(address)) {
-            pages.moved(offset_of(address), to);
+        for (pid, address) in mappers(&self.families, &self.shared, owner) {
+            let space = &mut self.processes[pid.index()].space;
+            let place = offset_of(address);
+            if let Some(Entry::Base(pages)) = space.entry_mut(Region::containing(address))
+                && pages.frame(place) == Some(from)
+            {
+                pages.moved(place, to);
+            }
         }
+        if let Some(id) = self.shared_of(owner) {
+            self.shared[id.0 as usize].relocated(owner.page(), to);
+        }
+        self.debug_check_mappings(to);
+    }
+
+    /// What migrating a page takes beyond the copy, in cycles: each entry that maps it is changed.
+    fn cost_of_remapping(&self, mappings: u32) -> u64 {
+        u64::from(mappings.max(1)) * self.costs.migrate_page
     }
 
     fn count_migrated(&mut self, pages: u64) {
@@ -300,6 +331,7 @@ impl Kernel {
             .processes
             .iter()
             .map(|process| process.space.state_bytes());
-        self.memory.state_bytes() + spaces.sum::<u64>()
+        let shared = self.shared.iter().map(SharedMemory::state_bytes);
+        self.memory.state_bytes() + spaces.sum::<u64>() + shared.sum::<u64>()
     }
 }

@@ -11,12 +11,19 @@ pub(crate) type Done = (Outcome, u64);
 
 impl Kernel {
     /// Replaces the base pages of a region by a huge page (`MADV_COLLAPSE`, `collapse_huge_page`): what is mapped is copied,
-    /// the rest zeroed. The process stands still for as long. What came of it, and the cycles that it took.
+    /// shared or not, and the rest zeroed. One page at least must be writable: all are protected after a fork. The process stands still for as long. What came of it, and the cycles that it took.
     pub fn promote(&mut self, pid: Pid, region: Region) -> (Outcome, u64) {
         let process = self.process(pid);
+        if let Some((area, shared)) = process.space.shared_at(region.start()) {
+            return self.promote_shared(pid, region, &area, shared);
+        }
         let resident_before = match process.space.entry(region) {
             Entry::Huge(_) => return (Outcome::AlreadySo, 0),
             Entry::None => return (Outcome::Failed(Cause::NotEligible), 0),
+            // `SCAN_PAGE_RO`.
+            Entry::Base(pages) if !pages.is_writable() => {
+                return (Outcome::Failed(Cause::NotEligible), 0);
+            }
             Entry::Base(pages) => u64::from(pages.mapped()) * BASE_PAGE_SIZE,
         };
         let is_allowed = process.space.area_of(region.start()).is_some_and(|area| {
@@ -35,7 +42,7 @@ impl Kernel {
             return (Outcome::Failed(Cause::NotEligible), waited);
         };
         for (_, old) in pages.pages() {
-            self.memory.free(old);
+            self.memory.release(old);
         }
         self.set_huge(
             pid,
@@ -45,6 +52,7 @@ impl Kernel {
                 // The new entry has its Accessed bit set, as the protection of a mapping has (`vm_page_prot` on x86).
                 marks: Marks::SET,
                 filled: pages.filled,
+                protected: false,
                 table: pages.table,
             },
         );
@@ -58,7 +66,7 @@ impl Kernel {
         (done, waited + self.costs.collapse + moving)
     }
 
-    fn take_base(&mut self, pid: Pid, region: Region) -> Option<BasePages> {
+    pub(super) fn take_base(&mut self, pid: Pid, region: Region) -> Option<BasePages> {
         let entry = self.process_mut(pid).space.entry_mut(region)?;
         match std::mem::replace(entry, Entry::None) {
             Entry::Base(pages) => Some(*pages),
@@ -70,13 +78,19 @@ impl Kernel {
     }
 
     /// Replaces a huge page by base pages where it lies, and gives back those that hold only zeros
-    /// (`split_huge_page`, Linux 6.12 and newer). What came of it, and the cycles that it took.
+    /// (`split_huge_page`, Linux 6.12 and newer). One that is shared is left alone (`madvise_cold_or_pageout_pte_range`). What came of it, and the cycles that it took.
     pub fn demote(&mut self, pid: Pid, region: Region) -> (Outcome, u64) {
+        if let Some((_, shared)) = self.process(pid).space.shared_at(region.start()) {
+            return self.demote_shared(pid, region, shared);
+        }
         let filled = match self.process(pid).space.entry(region) {
             Entry::Huge(page) => page.filled,
             Entry::Base(_) => return (Outcome::AlreadySo, 0),
             Entry::None => return (Outcome::Failed(Cause::NotEligible), 0),
         };
+        if self.is_shared_huge(pid, region) {
+            return (Outcome::Failed(Cause::Busy), 0);
+        }
         let took = self.end_giant(pid, region) + self.costs.split;
         self.split_in_place(pid, region);
         for place in (0..512).filter(|&place| !filled.get(place)) {
@@ -89,8 +103,8 @@ impl Kernel {
         (done, took + 512 * self.costs.inspect_page)
     }
 
-    /// Breaks a huge page up where it lies; all its base pages stay. Each has the Accessed bit that the huge page had
-    /// (`__split_huge_pmd_locked`).
+    /// Has base entries map a huge page where it lies; all its base pages stay. Each has the Accessed bit that the huge page had
+    /// (`__split_huge_pmd_locked`). It is a huge page no more, unless another process maps it whole.
     pub(super) fn split_in_place(&mut self, pid: Pid, region: Region) {
         let Some(entry) = self.processes[pid.index()].space.entry_mut(region) else {
             return;
@@ -109,9 +123,10 @@ impl Kernel {
         pages.accessed = bits(page.marks.accessed);
         pages.young = bits(page.marks.young);
         pages.filled = page.filled;
+        pages.protected = bits(page.protected);
         let frame = page.frame;
         *entry = Entry::Base(Box::new(pages));
-        self.memory.split_huge(frame);
+        self.memory.split_mapping(frame);
     }
 
     /// Maps the span of a region by huge pages, if a giant one maps it. The cycles that took.

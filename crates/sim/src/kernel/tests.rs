@@ -9,16 +9,17 @@ use mega_core::{
 use proptest::prelude::*;
 
 use super::*;
+use crate::address_space::SharedId;
 use crate::physical::Pages;
 
 const MIB: u64 = 1 << 20;
 
-fn kernel(mib: u64, settings: Settings) -> Kernel {
+pub(super) fn kernel(mib: u64, settings: Settings) -> Kernel {
     let layout = Layout::one_node(mib * MIB).unwrap();
     Kernel::new(&layout, settings, Costs::trident_server())
 }
 
-fn settings(thp: Thp, defrag: Defrag) -> Settings {
+pub(super) fn settings(thp: Thp, defrag: Defrag) -> Settings {
     Settings {
         thp,
         defrag,
@@ -27,13 +28,13 @@ fn settings(thp: Thp, defrag: Defrag) -> Settings {
 }
 
 /// A process with an untouched mapping of `mib` MiB.
-fn process(kernel: &mut Kernel, mib: u64) -> (Pid, u64) {
+pub(super) fn process(kernel: &mut Kernel, mib: u64) -> (Pid, u64) {
     let pid = kernel.spawn(0);
     let start = kernel.map(pid, mib * MIB, Advice::None);
     (pid, start)
 }
 
-fn touch_all(kernel: &mut Kernel, pid: Pid, start: u64, pages: u64) {
+pub(super) fn touch_all(kernel: &mut Kernel, pid: Pid, start: u64, pages: u64) {
     for page in 0..pages {
         kernel.touch(pid, start + page * BASE_PAGE_SIZE).unwrap();
     }
@@ -48,6 +49,13 @@ enum Operation {
     Demote(u8, u64),
     FreeZero(u8),
     Exit(u8),
+    Fork(u8, u8),
+    Read(u8, u64, u64),
+    TouchShared(u8, u64, u64),
+    DiscardShared(u8, u64, u64),
+    PromoteShared(u8, u64),
+    DemoteShared(u8, u64),
+    RemapShared(u8),
     ReadFile(u32, u32),
     Own(u8),
     FreeOwn(usize),
@@ -58,6 +66,7 @@ enum Operation {
 
 fn operation() -> impl Strategy<Value = Operation> {
     let page = 0u64..8 * 512;
+    let shared = 0..SHARED_PAGES;
     prop_oneof![
         8 => (0u8..3, page.clone(), 1u64..600).prop_map(|(p, at, n)| Operation::Touch(p, at, n)),
         3 => (0u8..3, page.clone(), 1u64..900).prop_map(|(p, at, n)| Operation::Discard(p, at, n)),
@@ -66,6 +75,13 @@ fn operation() -> impl Strategy<Value = Operation> {
         2 => (0u8..3, 0u64..8).prop_map(|(p, region)| Operation::Demote(p, region)),
         1 => (0u8..3).prop_map(Operation::FreeZero),
         1 => (0u8..3).prop_map(Operation::Exit),
+        3 => (0u8..3, 0u8..3).prop_map(|(parent, child)| Operation::Fork(parent, child)),
+        1 => (0u8..3, page.clone(), 1u64..600).prop_map(|(p, at, n)| Operation::Read(p, at, n)),
+        4 => (0u8..3, shared.clone(), 1u64..600).prop_map(|(p, at, n)| Operation::TouchShared(p, at, n)),
+        1 => (0u8..3, shared, 1u64..600).prop_map(|(p, at, n)| Operation::DiscardShared(p, at, n)),
+        3 => (0u8..3, 0u64..2).prop_map(|(p, region)| Operation::PromoteShared(p, region)),
+        1 => (0u8..3, 0u64..2).prop_map(|(p, region)| Operation::DemoteShared(p, region)),
+        1 => (0u8..3).prop_map(Operation::RemapShared),
         2 => (0u32..2000, 1u32..800).prop_map(|(at, n)| Operation::ReadFile(at, n)),
         2 => (0u8..=10).prop_map(Operation::Own),
         1 => any::<prop::sample::Index>().prop_map(|i| Operation::FreeOwn(i.index(1 << 16))),
@@ -75,9 +91,15 @@ fn operation() -> impl Strategy<Value = Operation> {
     ]
 }
 
+/// Pages of the shared memory that all processes map.
+const SHARED_PAGES: u64 = 2 * 512;
+
 struct Play {
     kernel: Kernel,
     processes: Vec<(Pid, u64)>,
+    shared: SharedId,
+    /// Where each process maps it.
+    shared_at: Vec<u64>,
     own: Vec<(Frame, u8)>,
     khugepaged: Khugepaged,
 }
@@ -85,10 +107,17 @@ struct Play {
 impl Play {
     fn new(settings: Settings) -> Self {
         let mut kernel = kernel(48, settings);
-        let processes = (0..3).map(|_| process(&mut kernel, 16)).collect();
+        let processes: Vec<_> = (0..3).map(|_| process(&mut kernel, 16)).collect();
+        let shared = kernel.share_memory(SHARED_PAGES * BASE_PAGE_SIZE);
+        let shared_at = processes.iter();
+        let shared_at = shared_at
+            .map(|(pid, _)| kernel.map_shared(*pid, shared))
+            .collect();
         Play {
             kernel,
             processes,
+            shared,
+            shared_at,
             own: Vec::new(),
             khugepaged: Khugepaged::new(KhugepagedSettings::default()),
         }
@@ -133,7 +162,50 @@ impl Play {
             Operation::Exit(process) => {
                 let (pid, _) = place(process);
                 kernel.exit(pid);
-                self.processes[usize::from(process)] = self::process(kernel, 16);
+                let born = self::process(kernel, 16);
+                self.shared_at[usize::from(process)] = kernel.map_shared(born.0, self.shared);
+                self.processes[usize::from(process)] = born;
+            }
+            Operation::Fork(parent, child) => {
+                // The child takes the place of a process, which exits.
+                let (pid, start) = place(parent);
+                if parent != child
+                    && let Some((born, _)) = kernel.fork(pid)
+                {
+                    kernel.exit(place(child).0);
+                    self.processes[usize::from(child)] = (born, start);
+                    self.shared_at[usize::from(child)] = self.shared_at[usize::from(parent)];
+                }
+            }
+            Operation::Read(process, at, pages) => {
+                let (pid, start) = place(process);
+                for page in at..at + pages {
+                    let _ = kernel.read(pid, start + page % (8 * 512) * BASE_PAGE_SIZE);
+                }
+            }
+            Operation::TouchShared(process, at, pages) => {
+                let (pid, start) = (place(process).0, self.shared_at[usize::from(process)]);
+                for page in at..at + pages {
+                    let _ = kernel.touch(pid, start + page % SHARED_PAGES * BASE_PAGE_SIZE);
+                }
+            }
+            Operation::DiscardShared(process, at, pages) => {
+                let (pid, start) = (place(process).0, self.shared_at[usize::from(process)]);
+                kernel.discard(pid, start + at * BASE_PAGE_SIZE, pages * BASE_PAGE_SIZE);
+            }
+            Operation::PromoteShared(process, number) => {
+                let (pid, start) = (place(process).0, self.shared_at[usize::from(process)]);
+                kernel.promote(pid, region(start, number));
+            }
+            Operation::DemoteShared(process, number) => {
+                let (pid, start) = (place(process).0, self.shared_at[usize::from(process)]);
+                kernel.demote(pid, region(start, number));
+            }
+            Operation::RemapShared(process) => {
+                let pid = place(process).0;
+                let at = &mut self.shared_at[usize::from(process)];
+                kernel.unmap(pid, *at, SHARED_PAGES * BASE_PAGE_SIZE);
+                *at = kernel.map_shared(pid, self.shared);
             }
             Operation::ReadFile(at, pages) => {
                 for page in at..at + pages {

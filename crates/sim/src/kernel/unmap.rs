@@ -6,7 +6,7 @@ use super::{Kernel, Pid};
 use crate::address_space::{Entry, SpanTable, offset_of};
 
 impl Kernel {
-    /// `MADV_DONTNEED`: gives back the pages of a range; the mapping stays. A huge page that lies in it only in part is split
+    /// `MADV_DONTNEED`: gives back the pages of a range; the mapping stays, and so do pages of shared memory. A huge page that lies in it only in part is split
     /// first, and the part freed at once. Returns the cycles that took.
     pub fn discard(&mut self, pid: Pid, start: u64, bytes: u64) -> u64 {
         let end = start.saturating_add(bytes);
@@ -51,12 +51,12 @@ impl Kernel {
         let Some(frame) = pages.unmap(place) else {
             return false;
         };
-        self.memory.free(frame);
+        self.memory.release(frame);
         true
     }
 
     /// Frees all that maps a region, with its page table.
-    fn free_entry(&mut self, pid: Pid, region: Region) {
+    pub(super) fn free_entry(&mut self, pid: Pid, region: Region) {
         let space = &mut self.processes[pid.index()].space;
         if let Some(entry) = space.entry_mut(region) {
             let entry = std::mem::replace(entry, Entry::None);
@@ -69,12 +69,12 @@ impl Kernel {
             Entry::None => {}
             Entry::Base(pages) => {
                 for (_, frame) in pages.pages() {
-                    self.memory.free(frame);
+                    self.memory.release(frame);
                 }
                 self.memory.free(pages.table);
             }
             Entry::Huge(page) => {
-                self.memory.free(page.frame);
+                self.memory.release_huge(page.frame);
                 self.memory.free(page.table);
             }
         }
@@ -87,6 +87,7 @@ impl Kernel {
         let took = self.discard(pid, start, end - start);
         self.process_mut(pid).space.cut(start, end);
         self.free_tables(pid, start, end);
+        self.leave_shared(pid);
         took
     }
 
@@ -129,5 +130,7 @@ impl Kernel {
         for table in space.into_spans() {
             self.release_span(table);
         }
+        self.families.leave(pid);
+        self.leave_shared(pid);
     }
 }

@@ -19,8 +19,8 @@ use mega_core::{
     RegionRef,
 };
 
-use crate::kernel::{Fault, Kernel, Khugepaged, Pid};
-use crate::program::{Memory, Program, Work};
+use crate::kernel::{Fault, Kernel, Khugepaged, MOST_SHARED, Pid};
+use crate::program::{Child, Memory, Program, Work};
 use crate::translation::{Counts, Mmu, Processor, Walk, calibrate};
 
 /// Cores of a processor that programs run on; what is started beyond that shares one with an earlier program. Each keeps what a
@@ -162,20 +162,25 @@ impl SimulatedMachine {
     /// Starts a program on a node.
     pub fn start(&mut self, program: Box<dyn Program>, node: u32) -> Pid {
         let pid = self.kernel.spawn(node);
+        self.set_to_work(pid, program, self.now);
+        pid
+    }
+
+    /// Has a process run a program from a time on.
+    fn set_to_work(&mut self, pid: Pid, program: Box<dyn Program>, time: u64) {
         let place = self.programs.len();
         let core = self.next_core();
         self.places.insert(pid, place);
-        self.at_work.insert((self.now, place));
+        self.at_work.insert((time, place));
         self.programs.push(Running {
             pid,
             program,
-            time: self.now,
+            time,
             core,
             used: 0,
             stood: 0,
             ended: None,
         });
-        pid
     }
 
     /// Leaves a process out of what the manager sees.
@@ -257,8 +262,10 @@ impl SimulatedMachine {
                 .map(|place| (&mut self.cores[place.core], place.tag)),
             began: running.time,
             spent: 0,
+            children: Vec::new(),
         };
         let result = running.program.work(&mut memory);
+        let children = std::mem::take(&mut memory.children);
         // Whatever a program does takes a cycle at least, so that time goes on.
         running.time += memory.spent.max(1);
         running.used += memory.spent;
@@ -269,7 +276,7 @@ impl SimulatedMachine {
         let (fault, exits) = match result {
             Ok(Work::GoesOn | Work::Rests(_)) => {
                 self.at_work.insert((running.time, place));
-                return;
+                return self.start_children(children);
             }
             Ok(Work::Finished) => (None, false),
             Ok(Work::Exits) => (None, true),
@@ -278,6 +285,13 @@ impl SimulatedMachine {
         running.ended = Some(Ended { at, fault });
         if exits {
             self.kernel.exit(running.pid);
+        }
+        self.start_children(children);
+    }
+
+    fn start_children(&mut self, children: Vec<Child>) {
+        for child in children {
+            self.set_to_work(child.pid, child.program, child.born);
         }
     }
 
@@ -317,6 +331,10 @@ impl SimulatedMachine {
         let region = action.target.region;
         let kernel = &mut self.kernel;
         let (outcome, cycles) = match action.kind {
+            // What the live machine refuses, too: it would copy what a child that saves its parent's data maps anyway.
+            ActionKind::Promote if kernel.shared_pages(pid, region) > MOST_SHARED => {
+                (Outcome::Failed(Cause::Busy), 0)
+            }
             ActionKind::Promote => kernel.promote(pid, region),
             ActionKind::Demote => kernel.demote(pid, region),
             ActionKind::PromoteGiant => kernel.promote_giant(pid, region),

@@ -160,8 +160,8 @@ impl PhysicalMemory {
         }
     }
 
-    /// Gives back what begins at `first`: a base page, a huge page or pages of the kernel's own. Returns how many base
-    /// pages it had, 0 where nothing in use begins there.
+    /// Gives back what begins at `first` and no entry maps any more: a base page, a huge page or pages of the kernel's own. Returns
+    /// how many base pages it had, 0 where nothing in use begins there.
     pub fn free(&mut self, first: Frame) -> u64 {
         let Some((order, is_movable)) = self.in_use(first) else {
             return 0;
@@ -214,11 +214,11 @@ impl PhysicalMemory {
         }
     }
 
-    /// Breaks a huge page up into 512 base pages of the same owner where it lies. Whether there was one.
-    pub fn split_huge(&mut self, first: Frame) -> bool {
+    /// Breaks a huge page up into 512 base pages of the same owner where it lies.
+    pub(super) fn split_huge(&mut self, first: Frame) {
         let block = &mut self.blocks[first.block_index() as usize];
         let Contents::Huge(owner) = block.contents else {
-            return false;
+            return;
         };
         let frames = block.split();
         for (offset, page) in (0..super::frame::FRAMES_PER_BLOCK).zip(0..) {
@@ -226,6 +226,5 @@ impl PhysicalMemory {
             frames.set_owner(offset, owner.plus(page));
         }
         self.debug_check(first, BLOCK_ORDER);
-        true
     }
 }

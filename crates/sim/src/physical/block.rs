@@ -8,6 +8,7 @@ use std::time::Duration;
 use mega_core::compaction::PAGES_PER_BLOCK;
 
 use super::frame::{FRAMES_PER_BLOCK, Owner};
+use super::mappings::Mappings;
 use super::mobility::Mobility;
 
 /// The link that leads nowhere.
@@ -61,6 +62,8 @@ pub(super) struct BlockRecord {
     pub(super) unmovable: u16,
     /// When a page in it was last mapped anew.
     pub(super) mapped_at: Duration,
+    /// What maps its pages beyond the first entry of each; `None` where that was never so.
+    pub(super) mappings: Option<Box<Mappings>>,
 }
 
 impl BlockRecord {
@@ -74,6 +77,7 @@ impl BlockRecord {
             movable: 0,
             unmovable: 0,
             mapped_at: Duration::ZERO,
+            mappings: None,
         }
     }
 

@@ -71,6 +71,7 @@ impl PhysicalMemory {
             Contents::Split(_) => self.count_areas(block)?,
             Contents::Taken => return at("nobody said what came into it"),
         };
+        self.check_mappings(block)?;
         if counts != expected {
             return at(&format!(
                 "counts (free, movable, unmovable) {counts:?}, and it has {expected:?}"
@@ -104,6 +105,27 @@ impl PhysicalMemory {
             }
         }
         Ok((free, movable, unmovable))
+    }
+
+    /// Only what programs have is mapped more than once.
+    fn check_mappings(&self, block: u32) -> Result<(), Broken> {
+        let record = &self.blocks[block as usize];
+        let Some(more) = &record.mappings else {
+            return Ok(());
+        };
+        let is_movable = |offset: usize| match &record.contents {
+            Contents::Huge(_) => true,
+            Contents::Split(frames) => frames.kind(offset) == FrameKind::Movable,
+            _ => false,
+        };
+        let is_huge = matches!(record.contents, Contents::Huge(_));
+        let mut base = more.base.iter().enumerate();
+        if more.huge > 0 && !is_huge || base.any(|(at, &count)| count > 0 && !is_movable(at)) {
+            return Err(Broken(format!(
+                "block {block}: something is mapped that is not there"
+            )));
+        }
+        Ok(())
     }
 
     /// Free buddies have become one area, unless one of them is isolated.

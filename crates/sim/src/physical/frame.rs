@@ -19,7 +19,7 @@ impl Frame {
     }
 
     /// The frame `offset` frames into the block of this index.
-    pub(super) const fn in_block(block: u32, offset: usize) -> Self {
+    pub(crate) const fn in_block(block: u32, offset: usize) -> Self {
         #[allow(clippy::cast_possible_truncation)] // an offset is below 512
         let offset = offset as u32;
         Frame(block * PAGES_PER_BLOCK as u32 + offset)
@@ -55,7 +55,7 @@ impl Frame {
     }
 
     /// The first frame of the area of this order that it lies in.
-    pub(super) const fn aligned(self, order: u8) -> Self {
+    pub(crate) const fn aligned(self, order: u8) -> Self {
         Frame(self.0 & !((1 << order) - 1))
     }
 

@@ -86,6 +86,7 @@ impl PhysicalMemory {
         // It is not mapped anew, so the age of its new block stays.
         let to = self.take_area(Pages::Base(owner), node, Urgency::Pressed)?;
         self.place(to, Pages::Base(owner));
+        self.move_mappings(from, to);
         self.free(from);
         Some(to)
     }
@@ -111,6 +112,7 @@ impl PhysicalMemory {
             return false;
         };
         self.place(to, Pages::Base(owner));
+        self.move_mappings(from, to);
         self.free(from);
         true
     }

@@ -14,6 +14,7 @@ mod free_list;
 mod isolate;
 mod layout;
 mod list;
+mod mappings;
 mod mobility;
 mod observe;
 #[cfg(test)]

@@ -215,7 +215,9 @@ impl PhysicalMemory {
     pub fn state_bytes(&self) -> u64 {
         let split = self.blocks.iter().filter(|block| block.frames().is_some());
         let frames = split.count() * size_of::<super::block::Frames>();
-        (frames + std::mem::size_of_val(self.blocks.as_slice())) as u64
+        let shared = self.blocks.iter().filter(|block| block.mappings.is_some());
+        let mappings = shared.count() * size_of::<super::mappings::Mappings>();
+        (frames + mappings + std::mem::size_of_val(self.blocks.as_slice())) as u64
     }
 }
 
