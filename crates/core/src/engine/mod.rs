@@ -227,9 +227,12 @@ impl Engine {
                 ProcessSummary::of(observed, counted, tally, gain)
             })
             .collect();
-        let interval = self
-            .rhythm
-            .next(machine.now(), &processes, look_cpu.as_secs_f64());
+        let interval = self.rhythm.next(
+            machine.now(),
+            &processes,
+            look_cpu.as_secs_f64(),
+            self.pace.idle(),
+        );
         let observing = observe_cpu.as_secs_f64();
         let follows_at_once = course.is_cut_short && !self.rhythm.is_fixed();
         let next_interval = if follows_at_once {
