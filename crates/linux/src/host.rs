@@ -1,6 +1,6 @@
 //! The machine that mega runs on: the boundary to its kernel, what the doctor found, and the tracker chosen.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use crate::Error;
 use crate::act::giant::GiantPages;
@@ -10,6 +10,7 @@ use crate::observe::tracker::{Tracker, TrackerKind};
 use crate::observe::tracker_choice;
 use crate::process::Table;
 use crate::process::sharing::Sharing;
+use crate::touches::UsedProgram;
 
 /// How a [`Host`] is opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -34,6 +35,8 @@ pub struct Host {
     processes: Mutex<Table>,
     sharing: Arc<Mutex<Sharing>>,
     other_module: Option<Error>,
+    /// What the touch meter asks for CPU time, once it did.
+    used_program: OnceLock<UsedProgram>,
 }
 
 impl Host {
@@ -92,6 +95,7 @@ impl Host {
             processes: Mutex::default(),
             sharing: Arc::default(),
             other_module: None,
+            used_program: OnceLock::new(),
         }
     }
 
@@ -125,6 +129,16 @@ impl Host {
     /// Whether the tracker starts the next interval by scanning.
     pub(crate) fn tracker_clears_itself(&self) -> bool {
         self.clears_itself
+    }
+
+    /// What tells a process's CPU time exactly; loaded when it is first asked for. `None` where that is not possible, which may
+    /// pass, as a lack of memory does.
+    pub(crate) fn used_program(&self) -> Option<&UsedProgram> {
+        if let Some(program) = self.used_program.get() {
+            return Some(program);
+        }
+        let program = UsedProgram::load()?;
+        Some(self.used_program.get_or_init(|| program))
     }
 
     /// The device that shared memory lies on.

@@ -18,6 +18,7 @@ use crate::{Error, Host};
 
 use looks::Looks;
 use units::Units;
+pub(crate) use used::UsedProgram;
 use used::UsedTime;
 
 /// Measures how often a process touches pages. Of its memory nothing changes but Accessed bits, and those that were set are
@@ -37,7 +38,9 @@ pub(crate) fn measure(host: &Host, held: &mut Held, effort: Effort) -> Result<To
     let started = kernel.now();
     let used_before = used(held)?;
     let threads = crate::process::stat(kernel, held.process.pid)?.threads;
-    let exact = UsedTime::open(held.process.pid, threads);
+    let exact = host
+        .used_program()
+        .and_then(|program| UsedTime::open(program, held.process.pid, threads));
     let _reading = Reading(host);
     let mut looks = Looks::new(host, exact, effort.share, started + effort.at_most);
     while kernel.now().saturating_sub(started) < effort.at_most

@@ -3,8 +3,6 @@
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
-use libbpf_rs::Object;
-
 use crate::bpf;
 
 /// The compiled program; build.rs makes it.
@@ -14,10 +12,21 @@ const THREAD_BYTES: usize = 5 * 8;
 /// A process with more threads takes longer to ask than the answer is worth.
 const MOST_THREADS: u64 = 256;
 
+/// The program that asks the scheduler, in the kernel. To load it takes some 30 ms, so a manager does that once.
+pub(crate) struct UsedProgram(OwnedFd);
+
+impl UsedProgram {
+    /// `None` where the kernel or the privileges do not allow it.
+    pub(crate) fn load() -> Option<Self> {
+        let object = bpf::load(OBJECT).ok()?;
+        let program = object.progs().find(|program| program.name() == "used")?;
+        // The kernel keeps the program for as long as someone has it open.
+        Some(UsedProgram(program.as_fd().try_clone_to_owned().ok()?))
+    }
+}
+
 /// Asks the scheduler about one process.
 pub(super) struct UsedTime {
-    /// Keeps the program that the link runs.
-    _object: Object,
     link: OwnedFd,
     buffer: Vec<u8>,
     /// How far the scheduler's clock is ahead of `CLOCK_MONOTONIC`, in nanoseconds: at least so far, by all that was seen.
@@ -34,16 +43,13 @@ struct Thread {
 }
 
 impl UsedTime {
-    /// `None` where the kernel, or the privileges, or the number of threads do not allow it.
-    pub(super) fn open(pid: u32, threads: u64) -> Option<Self> {
+    /// `None` where the process is gone, or the number of threads does not allow it.
+    pub(super) fn open(program: &UsedProgram, pid: u32, threads: u64) -> Option<Self> {
         if threads > MOST_THREADS {
             return None;
         }
-        let object = bpf::load(OBJECT).ok()?;
-        let program = object.progs().find(|program| program.name() == "used")?;
-        let link = bpf::attach_to_process(program.as_fd(), pid).ok()?;
+        let link = bpf::attach_to_process(program.0.as_fd(), pid).ok()?;
         let mut used = UsedTime {
-            _object: object,
             link,
             buffer: vec![0; 4 * usize::try_from(threads.max(8)).ok()? * THREAD_BYTES],
             ahead: i64::MIN,
