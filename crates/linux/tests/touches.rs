@@ -8,8 +8,8 @@
 
 mod common;
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use common::skip;
@@ -17,6 +17,9 @@ use common::subject::Subject;
 use mega_core::{Machine, PageSize, ProcessId, RegionObservation};
 use mega_linux::touches::Effort;
 use mega_linux::{Host, HostOptions, LinuxMachine, MachineOptions, TrackerKind};
+
+/// Held by tests that use a whole CPU, so that one does not slow the other down while it is measured.
+static CPU: Mutex<()> = Mutex::new(());
 
 /// A machine whose tracker reads single pages' bits, or the reason why there is none.
 fn machine(test: &str) -> Option<LinuxMachine> {
@@ -49,6 +52,7 @@ fn hard() -> Effort {
 
 #[test]
 fn touches_at_random_are_counted() {
+    let _cpu = CPU.lock().unwrap_or_else(PoisonError::into_inner);
     let Some(mut machine) = machine("touches_at_random_are_counted") else {
         return;
     };
@@ -99,6 +103,7 @@ fn touches_at_random_are_counted() {
 
 #[test]
 fn another_thread_at_work_does_not_hold_the_meter_up() {
+    let _cpu = CPU.lock().unwrap_or_else(PoisonError::into_inner);
     let test = "another_thread_at_work_does_not_hold_the_meter_up";
     let Some(mut machine) = machine(test) else {
         return;
