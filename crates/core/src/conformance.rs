@@ -26,6 +26,13 @@ pub trait Bench {
     /// Has the process use the pages of a region that hold data, each once.
     fn touch(&mut self, process: ProcessId, region: Region);
 
+    /// Has a process fork. The child touches nothing, and lives as long as its parent. Whether it could: a recording's processes
+    /// cannot.
+    fn fork(&mut self, process: ProcessId) -> bool {
+        let _ = process;
+        false
+    }
+
     /// Ends a process.
     fn end(&mut self, process: ProcessId);
 }
@@ -40,6 +47,7 @@ pub fn violations<B: Bench>(bench: &mut B) -> Vec<String> {
     check.observations();
     check.promotion_and_demotion();
     check.zero_filled();
+    check.shared_since_a_fork();
     check.order_of_outcomes();
     check.what_is_not_there();
     check.violations
@@ -217,6 +225,28 @@ impl<B: Bench> Check<'_, B> {
             after == Some(412),
             "zero-filled parts of a huge page are not counted",
         );
+        self.bench.end(process);
+    }
+
+    /// A copy of what a child shares would be memory more, and the kernel splits no huge page that a child has, too.
+    fn shared_since_a_fork(&mut self) {
+        let (process, region) = self.bench.start(2, 512, 0);
+        let next = Region::containing(region.end());
+        self.act(ActionKind::Promote, process, next);
+        self.look(process);
+        if self.bench.fork(process) {
+            let busy = Some(Outcome::Failed(Cause::Busy));
+            let promoted = self.act(ActionKind::Promote, process, region);
+            self.expect(
+                promoted == busy,
+                "what is shared since a fork does not fail to be promoted as busy",
+            );
+            let demoted = self.act(ActionKind::Demote, process, next);
+            self.expect(
+                demoted == busy,
+                "what is shared since a fork does not fail to be demoted as busy",
+            );
+        }
         self.bench.end(process);
     }
 

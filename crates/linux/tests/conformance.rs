@@ -18,10 +18,11 @@ use mega_core::conformance::{Bench, violations};
 use mega_core::{BASE_PAGE_SIZE, HUGE_PAGE_SIZE, ProcessId, Region};
 use mega_linux::{Host, HostOptions, LinuxMachine, MachineOptions};
 
-/// The machine, its processes, and how many bytes of each of their regions hold data.
+/// The machine, its processes, how many bytes of each of their regions hold data, and their children.
 struct Live {
     machine: LinuxMachine,
     subjects: BTreeMap<ProcessId, (Subject, u64)>,
+    children: BTreeMap<ProcessId, i32>,
 }
 
 impl Live {
@@ -63,7 +64,18 @@ impl Bench for Live {
         subject.touch(&data, 1);
     }
 
+    fn fork(&mut self, process: ProcessId) -> bool {
+        let subject = &mut self.subjects.get_mut(&process).unwrap().0;
+        let child = i32::try_from(subject.ask("fork")).unwrap();
+        self.children.insert(process, child);
+        true
+    }
+
     fn end(&mut self, process: ProcessId) {
+        if let Some(child) = self.children.remove(&process) {
+            // SAFETY: a signal to a child of this test's own process.
+            unsafe { libc::kill(child, libc::SIGKILL) };
+        }
         // It stays a target, as a process does that ends while it is managed.
         self.subjects.get_mut(&process).unwrap().0.kill();
     }
@@ -78,6 +90,7 @@ fn it_conforms() {
     let mut bench = Live {
         machine: LinuxMachine::new(host, MachineOptions::default()),
         subjects: BTreeMap::new(),
+        children: BTreeMap::new(),
     };
     assert_eq!(violations(&mut bench), [""; 0]);
 }

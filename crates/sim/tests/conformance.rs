@@ -56,6 +56,12 @@ impl Bench for Simulated {
         }
     }
 
+    fn fork(&mut self, process: ProcessId) -> bool {
+        let kernel = self.0.kernel_mut();
+        let pid = kernel.find(process).unwrap();
+        kernel.fork(pid).is_some()
+    }
+
     fn end(&mut self, process: ProcessId) {
         let kernel = self.0.kernel_mut();
         let pid = kernel.find(process).unwrap();
