@@ -11,6 +11,7 @@ mod mega_table_5;
 mod mega_table_6;
 mod mega_table_9;
 mod pages;
+mod saves;
 mod trident_figure_10;
 mod trident_figure_11;
 mod trident_figure_12;
@@ -27,7 +28,7 @@ use super::findings::Happened;
 use super::system::{System, compacting};
 
 /// All that there are, in the order in which they run.
-pub(super) const ALL: [&Experiment; 18] = [
+pub(super) const ALL: [&Experiment; 19] = [
     &mega_figure_1::EXPERIMENT,
     &mega_faults::EXPERIMENT,
     &mega_table_4::EXPERIMENT,
@@ -46,6 +47,7 @@ pub(super) const ALL: [&Experiment; 18] = [
     &growth::EXPERIMENT,
     &growth_processes::EXPERIMENT,
     &uptime::EXPERIMENT,
+    &saves::EXPERIMENT,
 ];
 
 /// MEGA's machine.
