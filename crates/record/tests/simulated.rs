@@ -192,3 +192,41 @@ fn memory_that_nobody_recorded_has_to_be_named() {
     let nothing = SimulatedReplay::new(&Header::default(), std::iter::empty(), terms);
     assert_eq!(nothing.err(), Some(CannotSimulate::Empty));
 }
+
+/// Ten minutes of 4 GiB whose pages are used differently at each look, on a machine with 6 GiB. `cargo test --release -p mega-record
+/// --test simulated -- --ignored --nocapture ten_minutes` says how long it takes.
+#[test]
+#[ignore = "takes seconds: make test-long runs it"]
+fn ten_minutes_of_four_gibibytes_on_the_simulated_kernel() {
+    for policy in ["adaptive", "mega", "trident"] {
+        let mut state = 1_u64;
+        let mut random = move || {
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
+            u16::try_from(state >> 55).unwrap()
+        };
+        let looks = (0..600).map(move |second| {
+            let regions = (0..2048).map(|index| region(index, 512, random()));
+            let mut look = look(second, 6 * GIB, regions.collect());
+            if second == 0 {
+                look.news.mappings = [(PROCESS, std::iter::once(GIB..5 * GIB).collect())].into();
+            }
+            look
+        });
+        let engine = Engine::new(
+            build(policy, &Parameters::new()).unwrap(),
+            Budgets::default(),
+            Interval::Auto,
+        );
+        let began = std::time::Instant::now();
+        let terms = Terms::default();
+        let machine = SimulatedReplay::new(&Header::default(), looks, terms).unwrap();
+        let course = follow(engine, machine).0;
+        let steps = course.totals.steps;
+        println!("{policy}: {:?} for {steps} steps", began.elapsed());
+        assert!(course.last.at >= Duration::from_secs(590));
+        let done = course.totals.done;
+        assert!(done[ActionKind::Promote] + done[ActionKind::PromoteGiant] > 0);
+    }
+}

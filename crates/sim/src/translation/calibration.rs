@@ -17,8 +17,9 @@ const SMALLEST: u64 = 1 << 20;
 const STEP: u64 = 4;
 /// The ways that a core that waits for each touch can tell apart.
 const WAYS: [Touching; 2] = [Touching::Serial, Touching::Neighbours];
-/// Touches that fill TLBs and caches before those that count, two lines of data and tables at least with each: more than the
-/// largest cache has; or twice the pages of the working set.
+/// Touches that fill TLBs and caches before those that count, two lines of data and tables at least with each: as many as the
+/// largest cache has; or as many for each page of the working set as are touched together, so that of each line of the table, too,
+/// several have been.
 const WARM_UP: u64 = 1 << 18;
 /// Touches that count.
 const MEASURED: u64 = 1 << 14;
@@ -75,7 +76,7 @@ fn nanoseconds(
     let mut mmu = Mmu::new(processor, walk);
     let mut order = Order { way, size, next: 0 };
     let pages = size / BASE_PAGE_SIZE;
-    for _ in 0..WARM_UP.min(2 * pages) {
+    for _ in 0..WARM_UP.min(NEIGHBOURS * pages) {
         order.touch(&mut mmu, page_size);
     }
     mmu.reset_counts();

@@ -14,7 +14,7 @@ use mega_core::PageSize;
 
 pub use calibration::calibrate;
 pub use expected::InUse;
-pub use processor::{Cache, GiantL2, HASWELL, PROCESSORS, Processor, SKYLAKE_SP, ZEN_2};
+pub use processor::{Cache, GiantL2, HASWELL, PROCESSORS, Processor, SKYLAKE_SP, ZEN_2, ZEN_5};
 
 use calibration::scattered;
 use set_associative::SetAssociative;
