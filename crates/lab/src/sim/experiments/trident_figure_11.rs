@@ -57,12 +57,12 @@ fn unfragmented(_: &str) -> Option<f64> {
     Some(1.0)
 }
 
-/// How many times as fast smart compaction makes a program where memory is fragmented (section 7): XSBench by 6 %, Btree and
-/// others by 2 to 5 %, GUPS not.
+/// How many times as fast smart compaction makes a program where memory is fragmented (section 7): XSBench by 6 %, SVM, Btree,
+/// Graph500, Memcached and Canneal by 2 to 5 %, GUPS and Redis not.
 fn fragmented(program: &str) -> Option<f64> {
     match program {
-        "GUPS" => Some(1.0),
-        "Btree" => Some(1.035),
+        "GUPS" | "Redis" => Some(1.0),
+        "Btree" | "Graph500" | "Memcached" | "Canneal" => Some(1.035),
         "XSBench" => Some(1.06),
         _ => None,
     }

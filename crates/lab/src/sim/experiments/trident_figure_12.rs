@@ -15,7 +15,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "trident-figure-12",
     title: "programs in a guest, with the same pages in guest and host",
     source: "Trident, figure 12",
-    about: "The programs of trident-figure-9 in a guest with unfragmented memory, with nested walks: the host maps the guest's memory by the largest pages that the system makes. The paper says in numbers only what all its programs gain on average, and so the mean of three stands beside the mean of eight.",
+    about: "The programs of trident-figure-9 in a guest with unfragmented memory, with nested walks: the host maps the guest's memory by the largest pages that the system makes. The paper says in numbers what Canneal, Graph500 and all its programs gain on average: the mean of seven stands beside the mean of eight.",
     memory: TRIDENT_NODE,
     scale: 1,
     run,
@@ -36,7 +36,7 @@ fn run(setting: &Setting<'_>) -> Result<Findings, Error> {
     ]
     .map(|(system, host)| (system, Walk::Nested(host)));
     let runs = Runs::of(&systems, &Memory::Unfragmented, setting)?;
-    let mut tables = runs.tables(THP_PLACE, |_| vec![None; systems.len()]);
+    let mut tables = runs.tables(THP_PLACE, paper);
     tables.insert(
         0,
         Table::new(
@@ -63,4 +63,14 @@ fn run(setting: &Setting<'_>) -> Result<Findings, Error> {
         tables,
         happened: runs.happened,
     })
+}
+
+/// Section 7: Canneal is 50 % faster under Trident than under THP, Graph500 (and SVM) 6 %.
+fn paper(program: &str) -> Vec<Option<f64>> {
+    let trident = match program {
+        "Canneal" => Some(1.5),
+        "Graph500" => Some(1.06),
+        _ => None,
+    };
+    vec![None, Some(1.0), None, trident, None]
 }

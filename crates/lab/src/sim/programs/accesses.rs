@@ -1,5 +1,8 @@
 //! Which addresses a program's operations touch: the lab's workloads, without their data.
 
+use super::key_values::KeyValues;
+use super::netlist::Netlist;
+use super::search::Search;
 use crate::random::{Random, below};
 use crate::workload::{MATERIALS, NUCLIDES, POINT};
 
@@ -13,22 +16,68 @@ const LEVELS: u64 = 16;
 
 /// A program's pattern over its memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in super::super) enum Accesses {
+pub(in super::super) enum Pattern {
     /// Random words (`workload/random.rs`).
     Gups,
     /// Look-ups of random keys in a B+-tree.
     Btree,
     /// Look-ups of cross sections: a binary search, then the data of the nuclides in a material (`workload/xs_lookup.rs`).
     XsLookup,
+    /// Requests to a server of keys and values, by Zipf's law.
+    KeyValues,
+    /// Breadth-first searches of a Kronecker graph. An operation is an edge looked at.
+    Search,
+    /// Moves of elements of a netlist.
+    Netlist,
+}
+
+impl Pattern {
+    /// The operations over so many bytes.
+    pub(in super::super) fn over(self, bytes: u64, seed: u64) -> Accesses {
+        let state = match self {
+            Pattern::Gups => State::Gups,
+            Pattern::Btree => State::Btree,
+            Pattern::XsLookup => State::XsLookup,
+            Pattern::KeyValues => State::KeyValues(KeyValues::new(bytes)),
+            Pattern::Search => State::Search(Box::new(Search::new(bytes, seed))),
+            Pattern::Netlist => State::Netlist(Netlist::new(bytes)),
+        };
+        Accesses {
+            bytes,
+            state,
+            random: Random::new(seed),
+        }
+    }
+}
+
+/// What a pattern knows beside its random numbers.
+enum State {
+    Gups,
+    Btree,
+    XsLookup,
+    KeyValues(KeyValues),
+    Search(Box<Search>),
+    Netlist(Netlist),
+}
+
+/// Operations one after the other.
+pub(in super::super) struct Accesses {
+    bytes: u64,
+    state: State,
+    random: Random,
 }
 
 impl Accesses {
-    /// The offsets that the next operation over so many bytes touches, in order.
-    pub(in super::super) fn next(self, bytes: u64, random: &mut Random) -> Vec<u64> {
-        match self {
-            Accesses::Gups => vec![draw(random, bytes / WORD) * WORD],
-            Accesses::Btree => look_up_key(bytes, random),
-            Accesses::XsLookup => look_up_sections(bytes, random),
+    /// The offsets that the next operation touches, in order.
+    pub(in super::super) fn next(&mut self) -> Vec<u64> {
+        let (bytes, random) = (self.bytes, &mut self.random);
+        match &mut self.state {
+            State::Gups => vec![draw(random, bytes / WORD) * WORD],
+            State::Btree => look_up_key(bytes, random),
+            State::XsLookup => look_up_sections(bytes, random),
+            State::KeyValues(requests) => requests.next(random),
+            State::Search(search) => search.advance(),
+            State::Netlist(netlist) => netlist.next(random),
         }
     }
 }
@@ -107,28 +156,37 @@ mod tests {
 
     #[test]
     fn no_operation_leaves_its_memory() {
-        for accesses in [Accesses::Gups, Accesses::Btree, Accesses::XsLookup] {
+        for pattern in [
+            Pattern::Gups,
+            Pattern::Btree,
+            Pattern::XsLookup,
+            Pattern::KeyValues,
+            Pattern::Search,
+            Pattern::Netlist,
+        ] {
+            // A graph of 117 GiB takes long to count in a build without optimisation.
             for bytes in [4 << 20, 672 << 20, 1 << 30, 117 << 30] {
-                let mut random = Random::new(7);
+                if pattern == Pattern::Search && bytes > 1 << 30 {
+                    continue;
+                }
+                let mut accesses = pattern.over(bytes, 7);
                 let mut largest = 0;
                 for _ in 0..2000 {
-                    let touched = accesses.next(bytes, &mut random);
+                    let touched = accesses.next();
                     assert!(!touched.is_empty());
                     largest = largest.max(touched.iter().copied().max().unwrap());
                 }
-                assert!(largest < bytes, "{accesses:?}: {largest} of {bytes}");
-                assert!(largest > bytes / 2, "{accesses:?}: {largest} of {bytes}");
+                assert!(largest < bytes, "{pattern:?}: {largest} of {bytes}");
+                assert!(largest > bytes / 2, "{pattern:?}: {largest} of {bytes}");
             }
         }
     }
 
     #[test]
     fn a_look_up_goes_from_the_root_to_a_leaf() {
-        let mut random = Random::new(1);
         let bytes = (16 * FAN_OUT + LEVELS) * NODE;
-        let paths: Vec<Vec<u64>> = (0..50)
-            .map(|_| Accesses::Btree.next(bytes, &mut random))
-            .collect();
+        let mut accesses = Pattern::Btree.over(bytes, 1);
+        let paths: Vec<Vec<u64>> = (0..50).map(|_| accesses.next()).collect();
         let leaves = 16 * (FAN_OUT - 1);
         for path in &paths {
             assert_eq!(path.len(), 6, "240 leaves, 15 nodes and a root");

@@ -7,11 +7,12 @@ use mega_sim::kernel::Fault;
 
 use super::AT_ONCE;
 
-/// So many bytes, by pieces of one size.
+/// So many bytes, by pieces of one size but perhaps for the first.
 #[derive(Clone, Debug)]
 pub(in super::super) struct Filling {
     bytes: u64,
     piece: u64,
+    first: u64,
     /// The first address of each piece.
     pieces: Vec<u64>,
     /// Bytes that were touched.
@@ -21,11 +22,27 @@ pub(in super::super) struct Filling {
 impl Filling {
     /// Nothing yet of `bytes`, by pieces of `piece` bytes, the last one perhaps shorter. Both are rounded up to pages.
     pub(in super::super) fn new(bytes: u64, piece: u64) -> Self {
+        let piece = piece.next_multiple_of(BASE_PAGE_SIZE).max(BASE_PAGE_SIZE);
         Filling {
             bytes: bytes.next_multiple_of(BASE_PAGE_SIZE),
-            piece: piece.next_multiple_of(BASE_PAGE_SIZE).max(BASE_PAGE_SIZE),
+            piece,
+            first: piece,
             pieces: Vec::new(),
             filled: 0,
+        }
+    }
+
+    /// The same with a first piece of another size, which is rounded up to pages.
+    pub(super) fn beginning_with(self, first: u64) -> Self {
+        let first = first.next_multiple_of(BASE_PAGE_SIZE).max(BASE_PAGE_SIZE);
+        Filling { first, ..self }
+    }
+
+    /// The piece that lies so many bytes into it, and how far into the piece.
+    fn place(&self, offset: u64) -> (u64, u64) {
+        match offset.checked_sub(self.first) {
+            None => (0, offset),
+            Some(behind) => (1 + behind / self.piece, behind % self.piece),
         }
     }
 
@@ -35,9 +52,9 @@ impl Filling {
             if self.filled >= self.bytes {
                 return Ok(true);
             }
-            let place = self.filled / self.piece;
+            let (place, _) = self.place(self.filled);
             if place == self.pieces.len() as u64 {
-                let bytes = self.piece.min(self.bytes - self.filled);
+                let bytes = self.size(place).min(self.bytes - self.filled);
                 self.pieces.push(memory.map(bytes, Advice::None));
             }
             memory.touch(self.address(self.filled))?;
@@ -48,16 +65,25 @@ impl Filling {
 
     /// The address that lies so many bytes into it, of what is mapped.
     fn address(&self, offset: u64) -> u64 {
-        let piece = usize::try_from(offset / self.piece).unwrap_or(usize::MAX);
-        let start = self.pieces.get(piece).or(self.pieces.last());
-        start.copied().unwrap_or(0) + offset % self.piece
+        let (place, within) = self.place(offset);
+        let place = usize::try_from(place).unwrap_or(usize::MAX);
+        let start = self.pieces.get(place).or(self.pieces.last());
+        start.copied().unwrap_or(0) + within
+    }
+
+    /// Bytes of a piece that is not the last one.
+    fn size(&self, place: u64) -> u64 {
+        if place == 0 { self.first } else { self.piece }
     }
 
     /// The pieces that are mapped: first address and bytes.
     pub(in super::super) fn pieces(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         (0..).zip(&self.pieces).map(|(place, &start)| {
-            let before: u64 = place * self.piece;
-            (start, self.piece.min(self.bytes - before))
+            let before = match place {
+                0 => 0,
+                later => self.first + (later - 1) * self.piece,
+            };
+            (start, self.size(place).min(self.bytes - before))
         })
     }
 }

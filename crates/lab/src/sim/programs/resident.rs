@@ -27,6 +27,12 @@ impl Resident {
         }
     }
 
+    /// The same with a first piece of another size.
+    pub(in super::super) fn beginning_with(self, first: u64) -> Self {
+        let using = self.using.beginning_with(first);
+        Resident { using, ..self }
+    }
+
     /// It fills memory by chunks and then uses every so many-th chunk only, once a second (MEGA, section 4.2).
     pub(in super::super) fn sparse(bytes: u64, chunk: u64, every: usize) -> Self {
         Resident {

@@ -29,6 +29,12 @@ impl Using {
         }
     }
 
+    /// With a first piece of another size.
+    pub(super) fn beginning_with(self, first: u64) -> Self {
+        let filling = self.filling.beginning_with(first);
+        Using { filling, ..self }
+    }
+
     /// One piece in this many alone.
     pub(super) fn every(self, every: usize) -> Self {
         Using { every, ..self }
