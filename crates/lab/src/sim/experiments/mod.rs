@@ -12,6 +12,7 @@ mod mega_table_6;
 mod mega_table_9;
 mod pages;
 mod saves;
+mod tenants;
 mod trident_figure_10;
 mod trident_figure_11;
 mod trident_figure_12;
@@ -28,7 +29,7 @@ use super::findings::Happened;
 use super::system::{System, compacting};
 
 /// All that there are, in the order in which they run.
-pub(super) const ALL: [&Experiment; 19] = [
+pub(super) const ALL: [&Experiment; 20] = [
     &mega_figure_1::EXPERIMENT,
     &mega_faults::EXPERIMENT,
     &mega_table_4::EXPERIMENT,
@@ -46,6 +47,7 @@ pub(super) const ALL: [&Experiment; 19] = [
     &trident_table_5::EXPERIMENT,
     &growth::EXPERIMENT,
     &growth_processes::EXPERIMENT,
+    &tenants::EXPERIMENT,
     &uptime::EXPERIMENT,
     &saves::EXPERIMENT,
 ];
