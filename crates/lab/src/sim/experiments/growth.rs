@@ -10,8 +10,11 @@ use crate::live::metric::{Better, Unit};
 use crate::sim::experiment::{Experiment, Setting};
 use crate::sim::findings::{Findings, Happened, Row, Table};
 use crate::sim::hardware;
-use crate::sim::programs::{Regions, Resident};
-use crate::sim::system::{ADAPTIVE, ADAPTIVE_HUGE, MEGA, MEGA_HUGE, System};
+use crate::sim::numbers::share;
+use crate::sim::programs::{Busy, Regions};
+use crate::sim::system::{
+    ADAPTIVE, ADAPTIVE_HUGE, HAWKEYE, INGENS, INGENS_HUGE, MEGA, MEGA_HUGE, System, THP,
+};
 use crate::sim::testbed::Testbed;
 
 /// The largest machine: frames are numbered by 30 bits.
@@ -21,7 +24,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "growth",
     title: "what managing costs, and how soon it helps, as memory grows",
     source: "beyond the papers",
-    about: "A program uses three quarters of a machine with 16 GiB to 4 TiB. First faults take huge pages, and what counts is the manager's CPU time in the second of two minutes. Then, up to 64 GiB, faults take base pages, and what counts is how soon 95 % of the memory is huge.",
+    about: "A program uses three quarters of a machine with 16 GiB to 4 TiB. First faults take huge pages, and what counts is the manager's CPU time in the second of two minutes. Then, up to 64 GiB, faults take base pages (thp and hawkeye: huge ones), a tenth of the memory is hot and gone over twenty times a second, and all of it every four seconds; what counts is how soon 95 % of the memory is huge, and how much is by then or after 15 minutes.",
     memory: LARGEST,
     scale: 1,
     run,
@@ -30,58 +33,70 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 const SIZES: [u64; 5] = [16 << 30, 64 << 30, 256 << 30, 1 << 40, LARGEST];
 /// Up to here the program is simulated page by page.
 const BY_PAGES: u64 = 64 << 30;
-const SYSTEMS: [System; 2] = [MEGA, ADAPTIVE];
-const WITH_HUGE_FAULTS: [System; 2] = [MEGA_HUGE, ADAPTIVE_HUGE];
+const WITH_HUGE_FAULTS: [System; 4] = [INGENS_HUGE, HAWKEYE, MEGA_HUGE, ADAPTIVE_HUGE];
+const FROM_THE_START: [System; 5] = [THP, INGENS, HAWKEYE, MEGA, ADAPTIVE];
 const MINUTE: Duration = Duration::from_secs(60);
-/// Between two sweeps of a program: so short that each look finds what is used.
+/// Between two passes of a program over all that it has: so short that each look finds what is used.
 const REST: Duration = Duration::from_secs(4);
 /// How exactly, and how long, it is waited for huge pages.
+const NEARLY_ALL: f64 = 0.95;
 const STEP: Duration = Duration::from_secs(5);
 const LIMIT: Duration = Duration::from_secs(900);
 
 fn run(setting: &Setting<'_>) -> Result<Findings, Error> {
     let mut happened: Vec<Happened> = Vec::new();
-    let (mut costs, mut times) = (Vec::new(), Vec::new());
+    let mut costs = Vec::new();
+    let (mut times, mut parts) = (Vec::new(), Vec::new());
     for size in SIZES {
         let size = setting.scale.bytes(size);
-        (setting.progress)(&bytes::format(size));
-        let of = WITH_HUGE_FAULTS.map(|system| cost(system, size, setting));
-        let [mega, adaptive] = of;
-        costs.push(Row::ours(
-            bytes::format(size),
-            vec![Some(mega?), Some(adaptive?)],
-        ));
+        let mut row = Vec::new();
+        for system in WITH_HUGE_FAULTS {
+            (setting.progress)(&format!("{}, {}", bytes::format(size), system.name));
+            row.push(Some(cost(system, size, setting)?));
+        }
+        costs.push(Row::ours(bytes::format(size), row));
     }
     for size in SIZES.into_iter().filter(|size| *size <= BY_PAGES) {
         let size = setting.scale.bytes(size);
-        let mut row = Vec::new();
-        for system in SYSTEMS {
-            (setting.progress)(&format!(
-                "{}, base pages, {}",
-                bytes::format(size),
-                system.name
-            ));
-            let (time, what) = time(system, size, setting)?;
-            row.push(time);
-            super::add(&mut happened, what);
+        let mut all = Vec::new();
+        for system in FROM_THE_START {
+            let name = bytes::format(size);
+            (setting.progress)(&format!("{name}, from the start, {}", system.name));
+            let reached = reach(system, size, setting)?;
+            super::add(&mut happened, reached.happened.clone());
+            all.push(reached);
         }
-        times.push(Row::ours(bytes::format(size), row));
+        let of = |value: &dyn Fn(&Reached) -> Option<f64>| {
+            Row::ours(bytes::format(size), all.iter().map(value).collect())
+        };
+        times.push(of(&|reached| reached.time));
+        parts.push(of(&|reached| Some(reached.huge)));
     }
-    let table =
-        |title, unit, rows| Table::new(title, unit, names(&SYSTEMS), rows).better(Better::Lower);
+    let from_start = |title, unit, rows, better| {
+        Table::new(title, unit, names(&FROM_THE_START), rows).better(better)
+    };
     Ok(Findings {
         memory_bytes: setting.scale.bytes(LARGEST),
         tables: vec![
-            table(
+            Table::new(
                 "CPU time of the manager, of one core, with huge pages from faults",
                 Unit::Share,
+                names(&WITH_HUGE_FAULTS),
                 costs,
             )
+            .better(Better::Lower)
             .by_course(),
-            table(
-                "time until 95 % is huge, from base pages",
+            from_start(
+                "time until 95 % is huge",
                 Unit::Seconds,
                 times,
+                Better::Lower,
+            ),
+            from_start(
+                "part that is huge then, or after 15 minutes",
+                Unit::Share,
+                parts,
+                Better::Higher,
             ),
         ],
         happened,
@@ -99,21 +114,30 @@ fn cost(system: System, size: u64, setting: &Setting<'_>) -> Result<f64, Error> 
     Ok(used.as_secs_f64() / (bed.machine.now() - from).as_secs_f64())
 }
 
-/// Seconds until nearly all is huge; `None` where it does not come to that.
-fn time(
-    system: System,
-    size: u64,
-    setting: &Setting<'_>,
-) -> Result<(Option<f64>, Happened), Error> {
+/// How it was once nearly all was huge, or in the end.
+struct Reached {
+    /// Seconds until nearly all was; `None` where it did not come to that.
+    time: Option<f64>,
+    /// The part that was huge.
+    huge: f64,
+    happened: Happened,
+}
+
+fn reach(system: System, size: u64, setting: &Setting<'_>) -> Result<Reached, Error> {
     let mut bed = Testbed::new(system, &[size], setting.scale, hardware::trident_server())?;
     let all = size / 4 * 3;
-    let pid = bed.start(Resident::new(all, all, REST));
-    let mut found = None;
-    while found.is_none() && bed.machine.now() < LIMIT {
+    let pid = bed.start(Busy::new(all, all, REST));
+    let (mut time, mut huge) = (None, 0.0);
+    while time.is_none() && bed.machine.now() < LIMIT {
         bed.run_for(STEP);
-        if bed.mapped(pid).huge >= all / 100 * 95 {
-            found = Some(bed.machine.now().as_secs_f64());
+        huge = share(bed.mapped(pid).huge, all);
+        if huge >= NEARLY_ALL {
+            time = Some(bed.machine.now().as_secs_f64());
         }
     }
-    Ok((found, bed.happened()))
+    Ok(Reached {
+        time,
+        huge,
+        happened: bed.happened(),
+    })
 }

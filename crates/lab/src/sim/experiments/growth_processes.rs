@@ -11,9 +11,9 @@ use crate::sim::experiment::{Experiment, Setting};
 use crate::sim::findings::{Findings, Happened, Row, Table};
 use crate::sim::hardware;
 use crate::sim::numbers::share;
-use crate::sim::programs::{Regions, Resident};
+use crate::sim::programs::{Busy, Regions};
 use crate::sim::system::{
-    ADAPTIVE, ADAPTIVE_HUGE, HAWKEYE, INGENS, INGENS_HUGE, MEGA, MEGA_HUGE, System,
+    ADAPTIVE, ADAPTIVE_HUGE, HAWKEYE, INGENS, INGENS_HUGE, MEGA, MEGA_HUGE, System, THP,
 };
 use crate::sim::testbed::Testbed;
 
@@ -26,7 +26,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "growth-processes",
     title: "what managing costs, and how soon it helps, with more and more processes",
     source: "beyond the papers",
-    about: "1 to 10,000 processes together use 40 GiB of 64; each uses all that it has every four seconds. First faults take huge pages, and what counts is the manager's CPU time in the second of two minutes. Then the processes use 20 GiB, faults take base pages, and what counts is how soon 95 % of it is huge, how much is by then or after five minutes, and the manager's CPU time until then. (A sweep touches each page once, so huge pages save less in five minutes than it costs to copy the memory: whoever promotes only what is paid back, as adaptive, leaves it.)",
+    about: "1 to 10,000 processes together use 40 GiB of 64; each uses all that it has every four seconds. First faults take huge pages, and what counts is the manager's CPU time in the second of two minutes. Then the processes use 20 GiB, of which they go over a tenth, their hot part, twenty times a second; faults take base pages (thp and hawkeye: huge ones), and what counts is how soon 95 % of it is huge, how much is by then or after five minutes, and the manager's CPU time until then. (What is not hot is touched once in four seconds, so huge pages save less there in five minutes than it costs to copy the memory: whoever promotes only what is paid back, as adaptive, leaves it.)",
     memory: MACHINE,
     scale: 1,
     run,
@@ -34,9 +34,9 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 
 const PROCESSES: [u64; 5] = [1, 10, 100, 1_000, 10_000];
 const WITH_HUGE_FAULTS: [System; 4] = [INGENS_HUGE, HAWKEYE, MEGA_HUGE, ADAPTIVE_HUGE];
-const WITH_BASE_FAULTS: [System; 3] = [INGENS, MEGA, ADAPTIVE];
+const FROM_THE_START: [System; 5] = [THP, INGENS, HAWKEYE, MEGA, ADAPTIVE];
 const MINUTE: Duration = Duration::from_secs(60);
-/// Between two sweeps of a program: so short that each look finds what is used.
+/// Between two passes of a program over all that it has: so short that each look finds what is used.
 const REST: Duration = Duration::from_secs(4);
 /// How exactly, and how long, it is waited for huge pages.
 const NEARLY_ALL: f64 = 0.95;
@@ -73,8 +73,11 @@ fn run(setting: &Setting<'_>) -> Result<Findings, Error> {
         let load = Load::new(count, BY_PAGES, setting);
         let name = load.processes.to_string();
         let mut all = Vec::new();
-        for system in WITH_BASE_FAULTS {
-            (setting.progress)(&format!("{name} processes, base faults, {}", system.name));
+        for system in FROM_THE_START {
+            (setting.progress)(&format!(
+                "{name} processes, from the start, {}",
+                system.name
+            ));
             let reached = reach(system, load, setting)?;
             super::add(&mut happened, reached.happened.clone());
             all.push(reached);
@@ -88,7 +91,7 @@ fn run(setting: &Setting<'_>) -> Result<Findings, Error> {
     let by_processes = |title: &str, unit, systems: &[System], rows| {
         Table::new(format!("{title}, by processes"), unit, names(systems), rows).by_course()
     };
-    let from_base = |title: &str, unit, rows| by_processes(title, unit, &WITH_BASE_FAULTS, rows);
+    let from_start = |title: &str, unit, rows| by_processes(title, unit, &FROM_THE_START, rows);
     Ok(Findings {
         memory_bytes: setting.scale.bytes(MACHINE),
         tables: vec![
@@ -99,14 +102,14 @@ fn run(setting: &Setting<'_>) -> Result<Findings, Error> {
                 costs,
             )
             .better(Better::Lower),
-            from_base("time until 95 % is huge", Unit::Seconds, times).better(Better::Lower),
-            from_base(
+            from_start("time until 95 % is huge", Unit::Seconds, times).better(Better::Lower),
+            from_start(
                 "part that is huge then, or after five minutes",
                 Unit::Share,
                 parts,
             )
             .better(Better::Higher),
-            from_base("CPU time of the manager until then", Unit::Seconds, used)
+            from_start("CPU time of the manager until then", Unit::Seconds, used)
                 .better(Better::Lower),
         ],
         happened,
@@ -161,7 +164,7 @@ struct Reached {
 fn reach(system: System, load: Load, setting: &Setting<'_>) -> Result<Reached, Error> {
     let mut bed = bed(system, setting)?;
     let pids: Vec<_> = (0..load.processes)
-        .map(|_| bed.start(Resident::new(load.bytes, load.bytes, REST)))
+        .map(|_| bed.start(Busy::new(load.bytes, load.bytes, REST)))
         .collect();
     let all = load.processes * load.bytes;
     let (mut time, mut huge) = (None, 0.0);

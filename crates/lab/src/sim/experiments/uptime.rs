@@ -18,7 +18,7 @@ use crate::sim::findings::{Findings, Happened, Row, Table};
 use crate::sim::hardware;
 use crate::sim::numbers::{number, share};
 use crate::sim::programs::Service;
-use crate::sim::system::{ADAPTIVE, BASE, MEGA, System, THP};
+use crate::sim::system::{ADAPTIVE, BASE, HAWKEYE, INGENS, MEGA, System, THP};
 use crate::sim::testbed::Testbed;
 
 const MACHINE: u64 = 64 << 30;
@@ -27,13 +27,13 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "uptime",
     title: "free blocks and huge pages over two weeks of uptime with daily load",
     source: "beyond the papers; the fleet of Contiguitas, ISCA 2023",
-    about: "Four servers, whose services use 50 to 80 % of memory by day and half of that at night, for 14 days. A service renews a twentieth of its memory each hour and is started anew every four days. The kernel allocates pages that cannot move, of which a few stay for days, and reads files, which fill what is free. An hour is 30 seconds of the simulated machine. A service goes over all that it has six times in an hour. What of memory is in free blocks or huge pages, and of the services' memory in huge pages, on average over each day, and the part of all hours at whose end a server had not one free block; the fleet's number is that of its servers at one time.",
+    about: "Four servers, whose services use 50 to 80 % of memory by day and half of that at night, for 14 days. A service renews a twentieth of its memory each hour and is started anew every four days. The kernel allocates pages that cannot move, of which a few stay for days, and reads files, which fill what is free. An hour is 30 seconds of the simulated machine. A service goes over all that it has six times in an hour, and over a tenth of it, its hot part, twenty times a second. What of memory is in free blocks or huge pages, and of the services' memory in huge pages, on average over each day, and the part of all hours at whose end a server had not one free block; the fleet's number is that of its servers at one time.",
     memory: MACHINE,
     scale: 64,
     run,
 };
 
-const SYSTEMS: [System; 4] = [BASE, THP, MEGA, ADAPTIVE];
+const SYSTEMS: [System; 6] = [BASE, THP, INGENS, HAWKEYE, MEGA, ADAPTIVE];
 /// A fleet runs Linux with huge pages.
 const THP_PLACE: usize = 1;
 /// Of the fleet's servers, those without one free block.

@@ -1,6 +1,7 @@
 //! The programs that the experiments run on the simulated machine.
 
 mod accesses;
+mod busy;
 mod churn;
 mod filling;
 mod holes;
@@ -24,6 +25,7 @@ mod zipf;
 
 use accesses::Accesses;
 pub(super) use accesses::Pattern;
+pub(super) use busy::Busy;
 pub(super) use churn::Churn;
 use filling::Filling;
 pub(super) use holes::Holes;

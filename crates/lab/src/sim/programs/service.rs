@@ -2,7 +2,7 @@
 //! part of it each hour, as caches and requests do.
 //!
 //! It keeps its memory as an allocator does, in one range of addresses: new objects take the lowest that are free, and what is freed
-//! lies anywhere.
+//! lies anywhere. What lies lowest is its hot part, which it uses much more often than the rest.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -13,6 +13,7 @@ use mega_sim::kernel::Fault;
 use mega_sim::{Memory, Program, Work};
 
 use super::Pass;
+use super::busy::{BETWEEN, HOT};
 use crate::random::{Random, below};
 
 /// What it allocates and frees together.
@@ -41,6 +42,9 @@ pub(in super::super) struct Service {
     pass: Option<Pass>,
     /// Passes of this hour that are left.
     passes: u32,
+    /// Over the hot part, and how often it is gone over before the next pass over all.
+    hot: Option<Pass>,
+    hot_passes: u32,
 }
 
 impl Service {
@@ -65,6 +69,8 @@ impl Service {
             to_fill: Vec::new(),
             pass: None,
             passes: 0,
+            hot: None,
+            hot_passes: 0,
         }
     }
 
@@ -104,15 +110,22 @@ impl Service {
         Ok(())
     }
 
-    /// Once over all that it has.
-    fn over_all(&self, start: u64) -> Pass {
+    /// Once over all that it has below an object.
+    fn over(&self, start: u64, end: u64) -> Pass {
         let mut objects = self.used.clone();
+        objects.retain(|object| *object < end);
         objects.sort_unstable();
         Pass::new(
             objects
                 .iter()
                 .map(|object| (start + object * OBJECT, OBJECT)),
         )
+    }
+
+    /// How often it goes over its hot part between two passes over all.
+    fn between(&self) -> u32 {
+        let often = (self.hour_takes / PASSES).as_nanos() / BETWEEN.as_nanos();
+        u32::try_from(often).unwrap_or(u32::MAX).max(1)
     }
 }
 
@@ -125,24 +138,32 @@ impl Program for Service {
             Self::fill(memory, start, object)?;
             return Ok(Work::GoesOn);
         }
-        if let Some(pass) = &mut self.pass {
-            if !pass.go_on(memory)? {
+        if let Some(hot) = &mut self.hot
+            && self.hot_passes > 0
+        {
+            if !hot.go_on(memory)? {
                 return Ok(Work::GoesOn);
             }
-            self.passes -= 1;
-            if self.passes > 0 {
-                return Ok(Work::Rests(self.hour_takes / PASSES));
-            }
+            self.hot_passes -= 1;
+            return Ok(Work::Rests(BETWEEN));
+        }
+        if self.passes == 0 && self.pass.is_some() {
             self.pass = None;
             self.hour += 1;
-            return Ok(if self.hour < self.last_hour {
-                Work::Rests(self.hour_takes / PASSES)
-            } else {
-                Work::Exits
-            });
+            if self.hour >= self.last_hour {
+                return Ok(Work::Exits);
+            }
+        }
+        if let Some(pass) = &mut self.pass {
+            if pass.go_on(memory)? {
+                self.passes -= 1;
+                self.hot_passes = self.between();
+            }
+            return Ok(Work::GoesOn);
         }
         self.plan(memory, start);
-        self.pass = Some(self.over_all(start));
+        self.pass = Some(self.over(start, u64::MAX));
+        self.hot = Some(self.over(start, self.most as u64 / HOT));
         self.passes = PASSES;
         Ok(Work::GoesOn)
     }
