@@ -33,6 +33,12 @@ struct counts {
 	u64 requests;		/* rung for */
 	u64 exchanged;		/* pairs that were */
 	u64 refused;		/* pairs that were not, by the host's decision */
+	u64 refused_invalid;	/* of these, by its reason: -EINVAL */
+	u64 refused_not_guest;	/* -EPERM */
+	u64 refused_unsupported; /* -EOPNOTSUPP */
+	u64 refused_busy;	/* -EBUSY */
+	u64 refused_no_memory;	/* -ENOMEM */
+	u64 refused_failed;	/* -EIO */
 	u64 cancelled;		/* pairs that the host was too late for */
 	u64 lied;		/* pairs whose result is not what happened */
 	u64 unsettled;		/* pairs that the host left in the middle */
@@ -204,6 +210,32 @@ static void settle(struct exchange_device *device, struct anon_pud_pair *pairs,
 	}
 }
 
+/* What the host gave as its reason. Another than those that there are is in the sum alone. */
+static void count_refusal(struct counts *counts, s32 result)
+{
+	counts->refused++;
+	switch (result) {
+	case -EINVAL:
+		counts->refused_invalid++;
+		break;
+	case -EPERM:
+		counts->refused_not_guest++;
+		break;
+	case -EOPNOTSUPP:
+		counts->refused_unsupported++;
+		break;
+	case -EBUSY:
+		counts->refused_busy++;
+		break;
+	case -ENOMEM:
+		counts->refused_no_memory++;
+		break;
+	case -EIO:
+		counts->refused_failed++;
+		break;
+	}
+}
+
 /* For the counts alone. */
 static void compare_results(struct exchange_device *device,
 			    const struct anon_pud_pair *pairs, unsigned int nr)
@@ -225,7 +257,7 @@ static void compare_results(struct exchange_device *device,
 			dev_warn_once(device->dev,
 				      "the host does not do what it says\n");
 		} else if (state == MEGA_EXCHANGE_DONE && !exchanged) {
-			device->counts.refused++;
+			count_refusal(&device->counts, result);
 			dev_info_once(device->dev,
 				      "the host refuses an exchange: error %d\n",
 				      result);
@@ -296,6 +328,12 @@ bool mega_exchange_available(void)
 COUNT(requests);
 COUNT(exchanged);
 COUNT(refused);
+COUNT(refused_invalid);
+COUNT(refused_not_guest);
+COUNT(refused_unsupported);
+COUNT(refused_busy);
+COUNT(refused_no_memory);
+COUNT(refused_failed);
 COUNT(cancelled);
 COUNT(lied);
 COUNT(unsettled);
@@ -303,10 +341,20 @@ COUNT(not_asked);
 COUNT(busy);
 
 static struct attribute *count_attributes[] = {
-	&dev_attr_requests.attr,  &dev_attr_exchanged.attr,
-	&dev_attr_refused.attr,	  &dev_attr_cancelled.attr,
-	&dev_attr_lied.attr,	  &dev_attr_unsettled.attr,
-	&dev_attr_not_asked.attr, &dev_attr_busy.attr,
+	&dev_attr_requests.attr,
+	&dev_attr_exchanged.attr,
+	&dev_attr_refused.attr,
+	&dev_attr_refused_invalid.attr,
+	&dev_attr_refused_not_guest.attr,
+	&dev_attr_refused_unsupported.attr,
+	&dev_attr_refused_busy.attr,
+	&dev_attr_refused_no_memory.attr,
+	&dev_attr_refused_failed.attr,
+	&dev_attr_cancelled.attr,
+	&dev_attr_lied.attr,
+	&dev_attr_unsettled.attr,
+	&dev_attr_not_asked.attr,
+	&dev_attr_busy.attr,
 	NULL,
 };
 

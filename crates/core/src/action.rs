@@ -132,6 +132,8 @@ pub enum Outcome {
     Remapped {
         /// Bytes that were copied to lay its huge pages side by side; 0 where they did already.
         copied: u64,
+        /// Bytes that were laid there without a copy: the hypervisor exchanged what is behind them.
+        exchanged: u64,
     },
     /// It was so already; nothing was done.
     AlreadySo,

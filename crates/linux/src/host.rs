@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use crate::Error;
 use crate::act::giant::GiantPages;
 use crate::doctor::{self, Examination};
+use crate::guest;
 use crate::kernel::{Kernel, LiveKernel, ReadOnly};
 use crate::observe::tracker::{Tracker, TrackerKind};
 use crate::observe::tracker_choice;
@@ -37,6 +38,7 @@ pub struct Host {
     other_module: Option<Error>,
     /// What the touch meter asks for CPU time, once it did.
     used_program: OnceLock<UsedProgram>,
+    is_guest: OnceLock<bool>,
 }
 
 impl Host {
@@ -96,6 +98,7 @@ impl Host {
             sharing: Arc::default(),
             other_module: None,
             used_program: OnceLock::new(),
+            is_guest: OnceLock::new(),
         }
     }
 
@@ -159,6 +162,13 @@ impl Host {
             .is_some_and(|giant_pages| giant_pages.can_free_zero())
     }
 
+    /// Whether a span can be mapped by a giant page here though base pages map some of it.
+    #[must_use]
+    pub fn can_collapse_to_giant(&self) -> bool {
+        self.giant_pages()
+            .is_some_and(|giant_pages| giant_pages.can_collapse())
+    }
+
     /// What makes giant pages, one user at a time; `None` where there are none.
     pub(crate) fn giant_pages(&self) -> Option<MutexGuard<'_, GiantPages>> {
         // It holds an open device and no state.
@@ -185,6 +195,14 @@ impl Host {
     #[must_use]
     pub fn other_module(&self) -> Option<&Error> {
         self.other_module.as_ref()
+    }
+
+    /// Whether this machine is a guest, on whose page sizes alone nothing rests ([`guest`]).
+    #[must_use]
+    pub fn is_guest(&self) -> bool {
+        *self
+            .is_guest
+            .get_or_init(|| guest::is_guest(self.kernel.as_ref()))
     }
 
     /// Whether nothing is ever changed.

@@ -10,6 +10,8 @@ pub mod calibrate;
 pub mod calls;
 pub mod doctor;
 pub mod error;
+pub mod exchanges;
+pub mod guest;
 pub mod host;
 pub mod hzmem;
 pub mod kernel;

@@ -129,16 +129,65 @@ fn sizes(machine: &mut LinuxMachine) -> [usize; 3] {
 fn a_span_becomes_giant_and_huge_again() {
     let kernel = FakeKernel::new();
     let (mut machine, process) = machine(&kernel, sees_all(&kernel));
-    kernel.state().giant_moves = 3;
-    let copied = 3 * HUGE_PAGE_SIZE;
+    (kernel.state().giant_moves, kernel.state().giant_exchanges) = (5, 2);
+    let (copied, exchanged) = (3 * HUGE_PAGE_SIZE, 2 * HUGE_PAGE_SIZE);
     let mut act = |kind| act(&mut machine, kind, process, 1);
     assert_eq!(act(ActionKind::DemoteGiant), Outcome::AlreadySo);
-    assert_eq!(act(ActionKind::PromoteGiant), Outcome::Remapped { copied });
+    assert_eq!(
+        act(ActionKind::PromoteGiant),
+        Outcome::Remapped { copied, exchanged }
+    );
     assert_eq!(act(ActionKind::PromoteGiant), Outcome::AlreadySo);
     assert_eq!(sizes(&mut machine), [0, 1024, 512]);
     let demoted = machine.act(&[on_span(ActionKind::DemoteGiant, process, 1)]);
-    assert_eq!(demoted, [Outcome::Remapped { copied: 0 }]);
+    assert_eq!(
+        demoted,
+        [Outcome::Remapped {
+            copied: 0,
+            exchanged: 0
+        }]
+    );
     assert_eq!(sizes(&mut machine), [0, 1536, 0]);
+}
+
+#[test]
+fn base_pages_are_collapsed_only_where_that_is_there_and_may_be() {
+    let kernel = FakeKernel::new();
+    let process = huge_process(&kernel);
+    let promote = |has_it: bool, swap_in: bool| {
+        let mut module = FakeModule::with_giant_pages();
+        if has_it {
+            module.info.features |= interface::FEATURE_COLLAPSE;
+        }
+        kernel.state().module = Some(module);
+        let giant_pages = GiantPages::open(Arc::new(kernel.clone())).unwrap();
+        let host = host(Arc::new(kernel.clone()), sees_all(&kernel)).with_giant_pages(giant_pages);
+        assert_eq!(host.can_collapse_to_giant(), has_it);
+        let options = MachineOptions {
+            swap_in,
+            ..MachineOptions::default()
+        };
+        let mut machine = LinuxMachine::new(Arc::new(host), options);
+        machine.set_targets(vec![process]);
+        machine.observe().unwrap();
+        act(&mut machine, ActionKind::PromoteGiant, process, 0)
+    };
+    {
+        let mut state = kernel.state();
+        let regions = &mut state.processes.get_mut(&PID).unwrap().regions;
+        for (_, region) in regions.range_mut(span(0).start()..).take(2) {
+            (region.huge, region.mapped) = (false, 300);
+        }
+    }
+    for (has_it, swap_in) in [(false, true), (true, false)] {
+        let not_huge = Outcome::Failed(Cause::NotHuge);
+        assert_eq!(promote(has_it, swap_in), not_huge, "{has_it} {swap_in}");
+    }
+    let once = Outcome::Remapped {
+        copied: 2 * HUGE_PAGE_SIZE,
+        exchanged: 0,
+    };
+    assert_eq!(promote(true, true), once);
 }
 
 #[test]
@@ -150,7 +199,13 @@ fn neighbouring_spans_get_an_outcome_each() {
     let no_memory = Outcome::Failed(Cause::NoMemory);
     assert_eq!(
         machine.act(&both),
-        [no_memory, Outcome::Remapped { copied: 0 }],
+        [
+            no_memory,
+            Outcome::Remapped {
+                copied: 0,
+                exchanged: 0
+            }
+        ],
         "in the order asked for, though done by address"
     );
 }

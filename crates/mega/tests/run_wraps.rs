@@ -319,7 +319,7 @@ fn the_report_has_every_field_that_is_documented() {
         serde_json::from_slice(&std::fs::read(&path).expect("a report")).expect("one JSON object");
     assert_eq!(
         keys(&report),
-        "command compaction dry_run exit_status fault free_areas groups last_error manager memory mode notes pid process_lists profiles tracker uptime_seconds version"
+        "command compaction dry_run exchange exit_status fault free_areas groups host_page last_error manager memory mode notes pid process_lists profiles tracker uptime_seconds version"
     );
     assert_eq!(
         (&report["exit_status"], &report["mode"]),
@@ -342,11 +342,11 @@ fn the_report_has_every_field_that_is_documented() {
     );
     assert_eq!(
         keys(&group["processes"][0]),
-        "accessed bloat bytes_copied bytes_given_back demoted gain giant huge last_failure mapped name not_eligible pid promoted regions resident saved_cpu_seconds wanted"
+        "accessed bloat bytes_copied bytes_given_back demoted gain giant huge last_failure mapped name not_eligible pid promoted regions resident runs_guest saved_cpu_seconds wanted"
     );
     assert_eq!(
         keys(&group["actions"]),
-        "already_so backed_off bloat_bytes_added bytes_copied bytes_given_back deferred_by_budget demoted demoted_giant failures freed_zero held_for_swap inspected promoted promoted_giant steps would_demote would_demote_giant would_free_zero would_promote would_promote_giant"
+        "already_so backed_off bloat_bytes_added bytes_copied bytes_exchanged bytes_given_back deferred_by_budget demoted demoted_giant failures freed_zero held_for_swap inspected promoted promoted_giant steps would_demote would_demote_giant would_free_zero would_promote would_promote_giant"
     );
     assert!(group["actions"]["steps"].as_u64() >= Some(2), "{group}");
 }

@@ -141,7 +141,10 @@ fn acted() -> impl Strategy<Value = Acted> {
             resident_before,
             resident_after,
         }),
-        any::<u64>().prop_map(|copied| Outcome::Remapped { copied }),
+        any::<u64>().prop_map(|copied| Outcome::Remapped {
+            copied,
+            exchanged: 0
+        }),
         Just(Outcome::AlreadySo),
         select(Cause::ALL.to_vec()).prop_map(Outcome::Failed),
         Just(Outcome::NotTried),

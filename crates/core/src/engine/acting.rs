@@ -263,7 +263,7 @@ impl Engine {
 fn copied(promotion: &Action, outcome: Option<Outcome>) -> u64 {
     match outcome {
         Some(Outcome::AlreadySo) => 0,
-        Some(Outcome::Remapped { copied }) => copied,
+        Some(Outcome::Remapped { copied, .. }) => copied,
         _ => promotion.kind.page_size().bytes(),
     }
 }

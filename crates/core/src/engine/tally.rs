@@ -91,7 +91,7 @@ impl Tallies {
                     tally.bytes_given_back += resident_before.saturating_sub(resident_after);
                 }
             }
-            Outcome::Remapped { copied } => tally.bytes_copied += copied,
+            Outcome::Remapped { copied, .. } => tally.bytes_copied += copied,
             Outcome::Failed(cause) => tally.last_failure = Some(LastFailure { kind, cause, step }),
             Outcome::AlreadySo | Outcome::NotTried => {}
         }

@@ -28,6 +28,8 @@ pub struct Totals {
     pub left_out: PerKind<u64>,
     /// Bytes that promotions copied: what was resident before; for a giant page what had to be moved.
     pub bytes_copied: u64,
+    /// Bytes that giant pages needed moved and that the hypervisor exchanged instead of a copy.
+    pub bytes_exchanged: u64,
     /// Bytes that demotions gave back, and searches for zero-filled huge pages.
     pub bytes_given_back: u64,
     /// Bytes that promotions added to what is resident.
@@ -67,9 +69,10 @@ impl Totals {
                     self.bytes_given_back += resident_before.saturating_sub(resident_after);
                 }
             }
-            Outcome::Remapped { copied } => {
+            Outcome::Remapped { copied, exchanged } => {
                 self.done[kind] += 1;
                 self.bytes_copied += copied;
+                self.bytes_exchanged += exchanged;
             }
             Outcome::AlreadySo => self.already_so += 1,
             Outcome::Failed(cause) => *self.failures[kind].entry(cause).or_default() += 1,
@@ -89,6 +92,7 @@ impl AddAssign<&Totals> for Totals {
             unreported,
             left_out,
             bytes_copied,
+            bytes_exchanged,
             bytes_given_back,
             bloat_bytes_added,
             inspected,
@@ -108,6 +112,7 @@ impl AddAssign<&Totals> for Totals {
         self.unreported += unreported;
         self.left_out += left_out;
         self.bytes_copied += bytes_copied;
+        self.bytes_exchanged += bytes_exchanged;
         self.bytes_given_back += bytes_given_back;
         self.bloat_bytes_added += bloat_bytes_added;
         self.inspected += inspected;
@@ -176,8 +181,20 @@ mod tests {
     #[test]
     fn giant_pages_are_counted_apart() {
         let mut totals = Totals::default();
-        totals.record(ActionKind::PromoteGiant, Outcome::Remapped { copied: 3 });
-        totals.record(ActionKind::DemoteGiant, Outcome::Remapped { copied: 0 });
+        totals.record(
+            ActionKind::PromoteGiant,
+            Outcome::Remapped {
+                copied: 3,
+                exchanged: 5,
+            },
+        );
+        totals.record(
+            ActionKind::DemoteGiant,
+            Outcome::Remapped {
+                copied: 0,
+                exchanged: 0,
+            },
+        );
         totals.record(ActionKind::PromoteGiant, Outcome::Failed(Cause::NotHuge));
         totals.record(ActionKind::PromoteGiant, Outcome::NotTried);
         totals += &totals.clone();
@@ -198,9 +215,10 @@ mod tests {
         assert_eq!(
             (
                 totals.bytes_copied,
+                totals.bytes_exchanged,
                 totals.left_out[ActionKind::PromoteGiant]
             ),
-            (6, 2)
+            (6, 10, 2)
         );
         assert_eq!(
             totals.failures[ActionKind::PromoteGiant][&Cause::NotHuge],
@@ -259,6 +277,7 @@ mod tests {
             "would_demote_giant",
             "would_free_zero",
             "bytes_copied",
+            "bytes_exchanged",
             "bytes_given_back",
             "bloat_bytes_added",
             "inspected",

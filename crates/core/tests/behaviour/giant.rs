@@ -108,7 +108,13 @@ fn a_cold_giant_page_is_broken_up_before_what_is_in_it() {
     );
     let decided = policy.decide(&giants(false), &FailureMemory::default());
     assert_eq!(decided, [of_span(ActionKind::DemoteGiant, 1, 0)]);
-    policy.learn(&decided[0], Outcome::Remapped { copied: 0 });
+    policy.learn(
+        &decided[0],
+        Outcome::Remapped {
+            copied: 0,
+            exchanged: 0,
+        },
+    );
 
     let apart = with((0..512).map(|index| huge(index, false, None)).collect());
     assert_eq!(policy.inspect(&apart).len(), 0, "not yet known to be apart");
@@ -199,7 +205,13 @@ fn a_giant_page_that_the_kernel_breaks_up_is_made_again_ever_more_rarely() {
             .contains(&promote_giant(0))
         {
             made.push(interval);
-            adaptive.learn(&promote_giant(0), Outcome::Remapped { copied: 0 });
+            adaptive.learn(
+                &promote_giant(0),
+                Outcome::Remapped {
+                    copied: 0,
+                    exchanged: 0,
+                },
+            );
             adaptive.decide(&together, &FailureMemory::default());
         }
     }

@@ -198,7 +198,10 @@ impl TinyMachine {
             ActionKind::PromoteGiant => return self.promote_giant(action.target),
             ActionKind::DemoteGiant => {
                 return match self.giants.remove(&action.target) {
-                    true => Outcome::Remapped { copied: 0 },
+                    true => Outcome::Remapped {
+                        copied: 0,
+                        exchanged: 0,
+                    },
                     false => Outcome::AlreadySo,
                 };
             }
@@ -267,6 +270,7 @@ impl TinyMachine {
         self.giants.insert(first);
         Outcome::Remapped {
             copied: self.giant_copies,
+            exchanged: 0,
         }
     }
 

@@ -9,7 +9,7 @@ use std::io;
 use std::sync::Arc;
 
 use mega_core::{
-    BASE_PAGE_SIZE, Cause, GIANT_PAGE_SIZE, HUGE_PAGE_SIZE, PageSize, REGIONS_PER_SPAN,
+    BASE_PAGE_SIZE, Cause, GIANT_PAGE_SIZE, HUGE_PAGE_SIZE, PageSize, REGIONS_PER_SPAN, Region,
     RegionObservation, Span,
 };
 
@@ -18,6 +18,8 @@ use crate::kernel::{Kernel, ProcessHandle};
 use crate::module::Device;
 use crate::module::interface::{self, Demote, FreeZero, Promote, ScanTask};
 
+/// A `page_shift` of the module's: 4 KiB.
+const BASE_SHIFT: u8 = 12;
 /// A `page_shift` of the module's: 1 GiB.
 const GIANT_SHIFT: u8 = 30;
 
@@ -28,10 +30,12 @@ pub(crate) const REMEDY: &str = "boot a kernel with the patches of kernel/linux-
 /// What the kernel said to a promotion or a demotion. The caller checks whether it is so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// It is done; these bytes were copied for it.
+    /// It is done; these bytes were moved for it.
     Done {
-        /// Bytes of huge pages that were moved, and not by the hypervisor's exchange.
+        /// Bytes of huge pages that were copied.
         copied: u64,
+        /// Bytes of huge pages that the hypervisor exchanged, so that nothing was copied.
+        exchanged: u64,
     },
     /// It was so already.
     AlreadySo,
@@ -71,10 +75,21 @@ impl GiantPages {
         Ok(GiantPages { device })
     }
 
-    /// Maps a span by a giant page. The kernel moves what does not lie in its place, and chooses where.
-    pub fn promote(&mut self, process: &ProcessHandle, span: Span) -> Answer {
+    /// Whether a span can be promoted of which base pages map some. Each is copied once, straight to its place.
+    #[must_use]
+    pub fn can_collapse(&self) -> bool {
+        self.device.info().features & interface::FEATURE_COLLAPSE != 0
+    }
+
+    /// Maps a span by a giant page. The kernel moves what does not lie in its place, and chooses where. `collapse` says that base
+    /// pages may map some of it, where the kernel can do that; as with `MADV_COLLAPSE`, what is swapped out is read then.
+    pub fn promote(&mut self, process: &ProcessHandle, span: Span, collapse: bool) -> Answer {
         let mut request = Promote {
             start: span.start(),
+            flags: match collapse && self.can_collapse() {
+                true => interface::PROMOTE_COLLAPSE,
+                false => 0,
+            },
             ..Promote::default()
         };
         if let Err(error) = self.device.promote(process, &mut request) {
@@ -82,8 +97,8 @@ impl GiantPages {
         }
         match request.stop {
             interface::PROMOTE_DONE => Answer::Done {
-                copied: u64::from(request.moved.saturating_sub(request.exchanged))
-                    .saturating_mul(HUGE_PAGE_SIZE),
+                copied: bytes(request.moved.saturating_sub(request.exchanged)),
+                exchanged: bytes(request.exchanged),
             },
             interface::PROMOTE_ALREADY => Answer::AlreadySo,
             interface::PROMOTE_NOT_ELIGIBLE => Answer::Refused(Cause::NotEligible),
@@ -103,7 +118,10 @@ impl GiantPages {
         match self.device.demote(process, &mut request) {
             Err(error) => Answer::Refused(cause(&error)),
             Ok(()) if request.stop == interface::DEMOTE_NOT_GIANT => Answer::AlreadySo,
-            Ok(()) => Answer::Done { copied: 0 },
+            Ok(()) => Answer::Done {
+                copied: 0,
+                exchanged: 0,
+            },
         }
     }
 
@@ -139,7 +157,6 @@ impl GiantPages {
         self.device
             .free_zero(process, &mut request)
             .map_err(|error| cause(&error))?;
-        let bytes = |pages: u32| u64::from(pages).saturating_mul(HUGE_PAGE_SIZE);
         Ok(Freed {
             looked_at: bytes(request.looked),
             freed: bytes(request.freed),
@@ -152,7 +169,43 @@ impl GiantPages {
     /// # Errors
     /// The cause that any action on the process would fail with.
     pub fn resident(&mut self, process: &ProcessHandle, span: Span) -> Result<u64, Cause> {
-        let mut regions = [interface::Region::default(); REGIONS_PER_SPAN];
+        let regions = self.regions(process, span)?;
+        let mapped = regions.iter().map(|region| u64::from(region.mapped));
+        Ok(mapped.sum::<u64>() * BASE_PAGE_SIZE)
+    }
+
+    /// The regions of the span that base pages map. Clears no Accessed bit, and says of none what was accessed.
+    ///
+    /// # Errors
+    /// The cause that any action on the process would fail with.
+    pub(crate) fn of_base_pages(
+        &mut self,
+        process: &ProcessHandle,
+        span: Span,
+    ) -> Result<Vec<RegionObservation>, Cause> {
+        let regions = self.regions(process, span)?;
+        let of_base_pages = regions
+            .iter()
+            .filter(|region| region.page_shift == BASE_SHIFT);
+        Ok(of_base_pages
+            .map(|region| RegionObservation {
+                region: Region::containing(region.address),
+                mapped: region.mapped,
+                accessed: 0,
+                page_size: PageSize::Base,
+                zero_filled: None,
+                swapped: 0,
+            })
+            .collect())
+    }
+
+    /// Those regions of the span that have something mapped.
+    fn regions(
+        &mut self,
+        process: &ProcessHandle,
+        span: Span,
+    ) -> Result<Vec<interface::Region>, Cause> {
+        let mut regions = vec![interface::Region::default(); REGIONS_PER_SPAN];
         let mut request = ScanTask {
             start: span.start(),
             length: GIANT_PAGE_SIZE,
@@ -161,12 +214,8 @@ impl GiantPages {
         self.device
             .scan_task(process, &mut request, &mut regions)
             .map_err(|error| cause(&error))?;
-        let count = usize::try_from(request.count).unwrap_or(usize::MAX);
-        let mapped = regions
-            .iter()
-            .take(count)
-            .map(|region| u64::from(region.mapped));
-        Ok(mapped.sum::<u64>() * BASE_PAGE_SIZE)
+        regions.truncate(usize::try_from(request.count).unwrap_or(usize::MAX));
+        Ok(regions)
     }
 
     /// Whether a giant page maps the span now. Clears no Accessed bit.
@@ -208,6 +257,11 @@ impl GiantPages {
             }
         }
     }
+}
+
+/// Of this many huge pages.
+fn bytes(huge_pages: u32) -> u64 {
+    u64::from(huge_pages).saturating_mul(HUGE_PAGE_SIZE)
 }
 
 fn cause(error: &io::Error) -> Cause {

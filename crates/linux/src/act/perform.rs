@@ -8,7 +8,7 @@ use mega_core::{Action, ActionKind, Cause, Outcome, PageSize, Region, RegionObse
 use crate::act::demote;
 use crate::act::giant::{self, GiantPages};
 use crate::act::promote::{self, Answer};
-use crate::kernel::ProcessHandle;
+use crate::kernel::{Kernel, ProcessHandle};
 use crate::observe::shared_pages::SharedPages;
 use crate::observe::swapped_pages;
 use crate::process::eligible::Mapping;
@@ -71,7 +71,7 @@ pub(crate) fn perform(
             let promotes = first.kind.is_promotion();
             regions
                 .iter()
-                .for_each(|&region| work.remap(region, promotes));
+                .for_each(|&region| work.remap(region, promotes, options.swap_in));
         }
         ActionKind::FreeZero => regions.iter().for_each(|&region| work.free_zero(region)),
     }
@@ -279,25 +279,30 @@ impl<'a> Work<'a> {
         }
     }
 
-    /// Maps the span of a region by a giant page, or no longer by one, and looks.
-    fn remap(&mut self, region: Region, to_giant: bool) {
+    /// Maps the span of a region by a giant page, or no longer by one, and looks. A giant page may be made of base pages where
+    /// what is swapped out may be read.
+    fn remap(&mut self, region: Region, to_giant: bool, swap_in: bool) {
         let span = Span::of(region);
         let eligible = self.holds(span.start(), span.end());
         let Some(mut giant_pages) = self.host.giant_pages().filter(|_| eligible) else {
             return self.fail(region, Cause::NotEligible);
         };
         let handle = &self.target.handle;
-        let answer = if to_giant {
-            giant_pages.promote(handle, span)
-        } else {
+        let answer = if !to_giant {
             giant_pages.demote(handle, span)
+        } else if swap_in && giant_pages.can_collapse() {
+            collapse(self.host.kernel().as_ref(), &mut giant_pages, handle, span)
+        } else {
+            giant_pages.promote(handle, span, false)
         };
         let outcome = match (answer, giant_pages.is_giant(handle, span)) {
             (giant::Answer::Refused(cause), _) | (_, Err(cause)) => Outcome::Failed(cause),
             // Something else had its hands on it.
             (_, Ok(is_giant)) if is_giant != to_giant => Outcome::Failed(Cause::Busy),
             (giant::Answer::AlreadySo, Ok(_)) => Outcome::AlreadySo,
-            (giant::Answer::Done { copied }, Ok(_)) => Outcome::Remapped { copied },
+            (giant::Answer::Done { copied, exchanged }, Ok(_)) => {
+                Outcome::Remapped { copied, exchanged }
+            }
         };
         drop(giant_pages);
         self.settle(region, outcome);
@@ -362,6 +367,24 @@ impl<'a> Work<'a> {
 
     fn settle(&mut self, region: Region, outcome: Outcome) {
         self.outcomes.insert(region, outcome);
+    }
+}
+
+/// Maps a span by a giant page, of which base pages may map some, unless a fork left too many of these shared: the kernel
+/// does not check that, as for `MADV_COLLAPSE`.
+fn collapse(
+    kernel: &dyn Kernel,
+    giant_pages: &mut GiantPages,
+    process: &ProcessHandle,
+    span: Span,
+) -> giant::Answer {
+    let shared = SharedPages::of(kernel, process.pid());
+    match giant_pages.of_base_pages(process, span) {
+        Err(cause) => giant::Answer::Refused(cause),
+        Ok(regions) if regions.iter().any(|seen| shared.too_many_in(kernel, seen)) => {
+            giant::Answer::Refused(Cause::Busy)
+        }
+        Ok(_) => giant_pages.promote(process, span, true),
     }
 }
 

@@ -5,6 +5,7 @@ use std::path::Path;
 use mega_core::worth::Validity;
 
 use crate::Error;
+use crate::guest;
 use crate::kernel::Kernel;
 use crate::observe::memory;
 
@@ -19,14 +20,12 @@ pub fn validity(kernel: &dyn Kernel) -> Result<Validity, Error> {
         let mut values = lines.filter(|(key, _)| key.trim() == name);
         values.next().map(|(_, value)| value.trim().to_owned())
     };
-    let is_virtual =
-        field("flags").is_some_and(|flags| flags.split(' ').any(|flag| flag == "hypervisor"));
     Ok(Validity {
         processor: processor(field),
         kernel: read(kernel, "/proc/sys/kernel/osrelease")?
             .trim()
             .to_owned(),
-        hypervisor: is_virtual.then(|| hypervisor(kernel)),
+        hypervisor: guest::is_guest(kernel).then(|| hypervisor(kernel)),
         memory: memory::observe(kernel)?.total,
     })
 }

@@ -8,13 +8,16 @@ use mega_core::{
     Action, ActionKind, Cause, Machine, Outcome, PageSize, ProcessId, Region, RegionRef, Span,
 };
 use mega_linux::act::giant::GiantPages;
+use mega_linux::exchanges::Exchanges;
 use mega_linux::kernel::LiveKernel;
 use mega_linux::{Host, HostOptions, LinuxMachine, MachineOptions, TrackerKind, process};
 
 use crate::cli::{Act, Demote, LargePage};
 use crate::exit::Failure;
 use crate::output;
-use crate::report::{ActionReport, VERSION, Words, causes_in_words, words};
+use crate::report::{
+    ActionReport, ExchangeReport, HostPage, VERSION, Words, causes_in_words, sizes_in_words, words,
+};
 
 /// Regions acted on between two looks at the progress: 128 MiB.
 const BATCH: usize = 64;
@@ -67,6 +70,7 @@ fn run(args: &Act, kind: ActionKind) -> Result<ExitCode, Failure> {
     );
     machine.set_targets(vec![process]);
     let mut report = ActionReport::new(VERSION, args.pid, kind);
+    let exchanges_before = Exchanges::read(&LiveKernel);
     if of_spans {
         let spans = machine.eligible_spans(process, args.range.clone())?;
         act_on_spans(&mut machine, process, &spans, &mut report);
@@ -74,6 +78,11 @@ fn run(args: &Act, kind: ActionKind) -> Result<ExitCode, Failure> {
         let regions = machine.eligible_regions(process, args.range.clone())?;
         act_on_regions(&mut machine, process, regions, &mut report);
     }
+    report.exchange = Exchanges::read(&LiveKernel)
+        .map(|now| now.since(&exchanges_before.unwrap_or_default()))
+        .as_ref()
+        .map(ExchangeReport::from);
+    report.host_page = HostPage::of(machine.host().is_guest(), report.exchanged > 0);
     if args.json {
         output::print_json(&report)?;
     } else {
@@ -127,13 +136,21 @@ fn act_on_spans(
     progress.finish_and_clear();
 }
 
-/// Changes one span. A promotion promotes its regions to huge pages first.
+/// Changes one span. A promotion has the kernel collapse base pages straight into the chunk, so that each is copied once. Where
+/// it cannot, or did not find a chunk or memory everywhere, it promotes the regions to huge pages first.
 fn act_on_span(
     machine: &mut LinuxMachine,
     process: ProcessId,
     span: Span,
     kind: ActionKind,
 ) -> Outcome {
+    if kind.is_promotion() && machine.host().can_collapse_to_giant() {
+        let outcomes = machine.act(&[action(kind, process, span.first_region())]);
+        match outcomes.first() {
+            Some(Outcome::Failed(Cause::NotHuge | Cause::NoMemory)) | None => {}
+            Some(outcome) => return *outcome,
+        }
+    }
     let obstacle = if kind.is_promotion() {
         promote_regions(machine, process, span)
     } else {
@@ -197,10 +214,8 @@ fn in_words(report: &ActionReport) -> String {
         report.regions,
         parts.join(", ")
     );
-    if report.done == 0 {
-        return text;
-    }
     text += &match report.action {
+        _ if report.done == 0 => String::new(),
         ActionKind::PromoteGiant => format!(
             "copied for the {done} spans: {}\n",
             bytes::format(report.copied)
@@ -212,6 +227,25 @@ fn in_words(report: &ActionReport) -> String {
             bytes::format(report.resident_after)
         ),
     };
+    text + &of_the_host(report)
+}
+
+/// What a guest knows of its host: what it exchanged, and by which pages it maps these.
+fn of_the_host(report: &ActionReport) -> String {
+    let mut text = String::new();
+    if report.exchanged > 0 {
+        text += &format!(
+            "exchanged by the host instead: {}\n",
+            bytes::format(report.exchanged)
+        );
+    }
+    let exchange = report.exchange.as_ref();
+    if let Some(exchange) = exchange.filter(|exchange| exchange.requests > 0) {
+        text += &format!("on this machine meanwhile: {}\n", exchange.in_words());
+    }
+    if let Some(sizes) = sizes_in_words(report.host_page, false) {
+        text += &format!("{sizes}\n");
+    }
     text
 }
 
@@ -252,14 +286,39 @@ mod tests {
     #[test]
     fn spans_are_told_with_what_was_copied() {
         let mut report = ActionReport::new(VERSION, 7, ActionKind::PromoteGiant);
-        report.record(Outcome::Remapped { copied: 6 << 20 });
+        report.record(Outcome::Remapped {
+            copied: 6 << 20,
+            exchanged: 0,
+        });
         report.record(Outcome::Failed(Cause::NotHuge));
         assert_eq!(
             in_words(&report),
             "process 7: 2 spans: 1 promoted, 0 giant already, 1 failed (1 not huge)\ncopied for the promoted spans: 6 MiB\n"
         );
+        report.record(Outcome::Remapped {
+            copied: 0,
+            exchanged: 1 << 30,
+        });
+        report.host_page = HostPage::of(true, true);
+        report.exchange = Some(ExchangeReport {
+            requests: 1,
+            exchanged: 512,
+            not_exchanged: [("busy".to_owned(), 3)].into(),
+            ..ExchangeReport::default()
+        });
+        assert_eq!(
+            in_words(&report).lines().skip(2).collect::<Vec<_>>(),
+            [
+                "exchanged by the host instead: 1 GiB",
+                "on this machine meanwhile: 512 pairs exchanged by the host in 1 requests, 3 not (3 busy)",
+                "page sizes are this guest's, host 2 MiB at most where it has just exchanged, unknown elsewhere"
+            ]
+        );
         let mut report = ActionReport::new(VERSION, 7, ActionKind::DemoteGiant);
-        report.record(Outcome::Remapped { copied: 0 });
+        report.record(Outcome::Remapped {
+            copied: 0,
+            exchanged: 0,
+        });
         assert_eq!(
             in_words(&report),
             "process 7: 1 spans: 1 demoted, 0 huge pages already\n"

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use mega_core::coverage::Obstacle;
 use mega_core::{ActionKind, HUGE_PAGE_SIZE, Machine, ProcessId, bytes};
+use mega_linux::guest;
 use mega_linux::kernel::LiveKernel;
 use mega_linux::process::Chosen;
 use mega_linux::process::not_eligible::{NotEligible, Reason};
@@ -17,8 +18,8 @@ use crate::control;
 use crate::exit::Failure;
 use crate::output;
 use crate::report::{
-    CoverageReport, GroupStatus, MachineSupply, Managed, ManagerStatus, ProcessCoverage, VERSION,
-    causes_in_words, free_blocks,
+    CoverageReport, GroupStatus, HostPage, MachineSupply, Managed, ManagerStatus, ProcessCoverage,
+    VERSION, causes_in_words, free_blocks, sizes_in_words,
 };
 
 /// The pause between two looks while waiting.
@@ -62,6 +63,7 @@ fn of_the_machine(args: &Coverage) -> Result<ExitCode, Failure> {
         return Err(Failure::Usage(line.to_owned()));
     }
     let machine = MachineSupply::look()?;
+    let host_page = HostPage::of(guest::is_guest(&LiveKernel), false);
     if args.json {
         output::print_json(&CoverageReport {
             version: VERSION,
@@ -70,9 +72,13 @@ fn of_the_machine(args: &Coverage) -> Result<ExitCode, Failure> {
             refused: 0,
             free_blocks: machine.now.huge,
             machine: Some(machine),
+            host_page,
         })?;
     } else {
         output::print(&machine.in_words())?;
+        if let Some(sizes) = sizes_in_words(host_page, false) {
+            output::print(&format!("{sizes}\n"))?;
+        }
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -119,6 +125,7 @@ fn look(args: &Coverage, host: &Arc<Host>) -> Result<CoverageReport, Failure> {
         let pinned = process::pinned::pinned(&LiveKernel, process.pid).unwrap_or_default();
         one.pinned = pinned.counted;
         one.pinned_by_vfio = pinned.vfio;
+        one.runs_guest = guest::runs_guest(&LiveKernel, process.pid);
         one.help = help(&one, machine.not_eligible(process), free_blocks);
         processes.push(one);
     }
@@ -135,6 +142,7 @@ fn look(args: &Coverage, host: &Arc<Host>) -> Result<CoverageReport, Failure> {
         refused: meant.refused,
         free_blocks,
         machine: None,
+        host_page: HostPage::of(host.is_guest(), false),
     })
 }
 
@@ -350,6 +358,9 @@ fn in_words(report: &CoverageReport) -> String {
                 None => String::new(),
             }
         );
+        if let Some(sizes) = sizes_in_words(None, one.runs_guest) {
+            let _ = writeln!(text, "  {sizes}");
+        }
         for (name, part) in &one.rest {
             let _ = writeln!(
                 text,
@@ -374,6 +385,9 @@ fn in_words(report: &CoverageReport) -> String {
             let verdict = if enough { "holds" } else { "does not hold" };
             let _ = writeln!(text, "  {} {verdict}", percent(least));
         }
+    }
+    if let Some(sizes) = sizes_in_words(report.host_page, false) {
+        let _ = writeln!(text, "{sizes}");
     }
     if let Some(machine) = &report.machine {
         text += &machine.in_words();
@@ -503,6 +517,7 @@ mod tests {
             refused: 1,
             free_blocks: 9,
             machine: None,
+            host_page: None,
         };
         report.processes[0].help = vec!["wait".to_owned()];
         assert_eq!(

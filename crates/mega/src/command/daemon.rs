@@ -254,12 +254,13 @@ fn log_totals(status: &ManagerStatus) {
     for group in &status.groups {
         let actions = &group.actions;
         info!(
-            "{}: {} promoted, {} demoted, {} failed, {} bytes copied, {} bytes given back",
+            "{}: {} promoted, {} demoted, {} failed, {} bytes copied, {} bytes exchanged by the host, {} bytes given back",
             group.name,
             actions.done[ActionKind::Promote],
             actions.done[ActionKind::Demote],
             actions.failures.count(),
             actions.bytes_copied,
+            actions.bytes_exchanged,
             actions.bytes_given_back
         );
     }

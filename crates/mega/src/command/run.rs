@@ -28,7 +28,9 @@ use crate::manager::snapshot::Fault;
 use crate::output;
 use crate::profiling::{self, Profiling};
 use crate::recording::{self, Shared, Tape};
-use crate::report::{Actions, GainReport, ManagerStatus, Mode, ProfileUse, RunReport, VERSION};
+use crate::report::{
+    Actions, GainReport, ManagerStatus, Mode, ProfileUse, RunReport, VERSION, sizes_in_words,
+};
 use crate::supervise::Supervisor;
 use crate::worker::Worker;
 
@@ -300,11 +302,16 @@ fn summary(state: &ManagerStatus) -> String {
     }
     lines.extend(actions.failures.in_words());
     lines.push(format!(
-        "memory given back {}, copied {}, added by promotion {}",
+        "memory given back {}, copied {}, exchanged by the host {}, added by promotion {}",
         bytes::format(actions.bytes_given_back),
         bytes::format(actions.bytes_copied),
+        bytes::format(actions.bytes_exchanged),
         bytes::format(actions.bloat_bytes_added)
     ));
+    let exchange = state.exchange.as_ref().filter(|all| all.requests > 0);
+    lines
+        .extend(exchange.map(|all| format!("on this machine since its start: {}", all.in_words())));
+    lines.extend(sizes_in_words(state.host_page, false));
     lines.extend(gains(state));
     lines.push(format!(
         "manager CPU {:.3} s in {:.1} s ({:.2} % of one core), memory {}",

@@ -16,6 +16,7 @@ use mega_core::{
     Region, RegionRef,
 };
 use mega_linux::calibrate::{self, Stored};
+use mega_linux::guest;
 use mega_linux::kernel::LiveKernel;
 use mega_linux::observe::tracker::FolioSizes;
 use mega_linux::process::claim::{Claim, ClaimError, Claims};
@@ -28,8 +29,8 @@ use crate::cli::Scan;
 use crate::exit::Failure;
 use crate::output::{self, bytes_or_dash};
 use crate::report::{
-    FolioReport, Memory, NotEligibleReport, RegionReport, ScanReport, ScanTotals, VERSION,
-    region_reports, words,
+    FolioReport, HostPage, Memory, NotEligibleReport, RegionReport, ScanReport, ScanTotals,
+    VERSION, region_reports, sizes_in_words, words,
 };
 
 /// How long the touch meter looks at most.
@@ -76,6 +77,8 @@ pub(super) fn run(args: &Scan) -> Result<ExitCode, Failure> {
         },
         tracker,
         totals: ScanTotals::of(&regions),
+        host_page: HostPage::of(machine.host().is_guest(), false),
+        runs_guest: guest::runs_guest(machine.host().kernel().as_ref(), args.pid),
         regions,
         worth,
         not_eligible: machine
@@ -245,7 +248,11 @@ fn in_words(report: &ScanReport, verbose: bool) -> String {
     if let Some(bloat) = totals.bloat {
         text += &format!(" of which {} zero-filled", bytes::format(bloat));
     }
-    text += &format!(" (tracker {})\n\n", report.tracker);
+    text += &format!(" (tracker {})\n", report.tracker);
+    if let Some(sizes) = sizes_in_words(report.host_page, report.runs_guest) {
+        text += &format!("{sizes}\n");
+    }
+    text.push('\n');
     let rows: Vec<Vec<RegionReport>> = if verbose {
         report
             .regions

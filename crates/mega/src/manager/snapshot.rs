@@ -11,6 +11,8 @@ use std::time::Duration;
 use mega_core::ProcessId;
 use mega_core::engine::{Interval, StepReport, Totals};
 use mega_core::worth::Estimate;
+use mega_linux::exchanges::Exchanges;
+use mega_linux::guest;
 use mega_linux::kernel::Kernel;
 use mega_linux::physical::buddyinfo;
 use mega_linux::process::anatomy::anatomy;
@@ -21,8 +23,9 @@ use mega_linux::{Host, process};
 use crate::config::Settings;
 use crate::manager::closeup;
 use crate::report::{
-    Actions, CompactionReport, FaultReport, GainReport, GroupStatus, ManagerStatus, Memory, Mode,
-    Observed, OwnCost, ProcessDetail, ProcessReport, RefusedReport, TallyReport, TapeReport,
+    Actions, CompactionReport, ExchangeReport, FaultReport, GainReport, GroupStatus, HostPage,
+    ManagerStatus, Memory, Mode, Observed, OwnCost, ProcessDetail, ProcessReport, RefusedReport,
+    TallyReport, TapeReport,
 };
 
 /// What a manager has seen and done.
@@ -119,6 +122,9 @@ impl Snapshot {
                 .map(|group| group.status(kernel))
                 .collect(),
             compaction: self.compaction,
+            exchange: Exchanges::read(kernel).as_ref().map(ExchangeReport::from),
+            // What was exchanged earlier the host may have mended by now.
+            host_page: HostPage::of(self.host.is_guest(), false),
             process_lists: self.process_lists,
             last_error: self.last_error.clone(),
         }
@@ -187,6 +193,7 @@ impl GroupSnapshot {
                     .unwrap_or_default(),
                 gain: summary.gain.as_ref().map(GainReport::from),
                 saved_cpu_seconds: self.saved.get(&summary.process).copied(),
+                runs_guest: guest::runs_guest(kernel, summary.process.pid),
             })
             .collect();
         GroupStatus {

@@ -32,6 +32,7 @@ impl Collector for Sample {
         self.manager(&mut families)?;
         self.memory(&mut families)?;
         self.compaction(&mut families)?;
+        self.exchange(&mut families)?;
         self.selections(&mut families)?;
         self.actions(&mut families)?;
         self.cgroups(&mut families)
@@ -47,11 +48,12 @@ impl Sample {
         )?;
         families.info(
             "manager",
-            "How the daemon runs: its tracker, what page faults should take, and whether it changes anything.",
+            "How the daemon runs: its tracker, what page faults should take, whether it changes anything, and whether a host's pages lie below these.",
             [[
                 ("tracker", self.tracker.as_str()),
                 ("fault", self.fault),
                 ("dry_run", if self.dry_run { "true" } else { "false" }),
+                ("host_page", if self.is_guest { "unknown" } else { "none" }),
             ]],
         )?;
         families.one(
@@ -166,6 +168,34 @@ impl Sample {
                 ([("outcome", "moved")], done.pages_migrated),
                 ([("outcome", "kept")], done.pages_failed),
             ],
+        )
+    }
+
+    /// Of the whole machine, since its kernel found the device.
+    fn exchange(&self, families: &mut Families<'_>) -> fmt::Result {
+        let Some(all) = &self.exchange else {
+            return Ok(());
+        };
+        families.one_counter(
+            "exchange_requests",
+            "Requests to the host to exchange what is behind pairs of huge pages.",
+            None,
+            all.requests,
+        )?;
+        let reasons = all.not_exchanged.iter();
+        let outcomes = [
+            ("exchanged", all.exchanged),
+            ("lied", all.lied),
+            ("unsettled", all.unsettled),
+        ];
+        families.counter(
+            "exchange_pairs",
+            "Pairs of huge pages that the host was asked to exchange, by what came of them: exchanged, or why not.",
+            None,
+            outcomes
+                .into_iter()
+                .chain(reasons.map(|(reason, pairs)| (*reason, *pairs)))
+                .map(|(outcome, pairs)| ([("outcome", outcome)], pairs)),
         )
     }
 
@@ -346,6 +376,12 @@ impl Sample {
             "Bytes that promotions copied.",
             Some(Unit::Bytes),
             self.each(|selection| selection.totals.bytes_copied),
+        )?;
+        families.counter(
+            "exchanged",
+            "Bytes that giant pages needed moved and that the host of this guest exchanged instead of a copy.",
+            Some(Unit::Bytes),
+            self.each(|selection| selection.totals.bytes_exchanged),
         )?;
         families.counter(
             "given_back",

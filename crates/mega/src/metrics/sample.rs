@@ -7,6 +7,7 @@ use std::time::Duration;
 use mega_core::MemoryObservation;
 use mega_core::engine::{Totals, Unmet};
 use mega_core::worth::Estimate;
+use mega_linux::exchanges::Exchanges;
 use mega_linux::{observe, process};
 
 use super::cgroups::{Cgroup, Sums};
@@ -33,6 +34,10 @@ pub(super) struct Sample {
     pub(super) failed: bool,
     /// As it is now. `None` where it cannot be read.
     pub(super) memory: Option<MemoryObservation>,
+    /// What came of all exchanges by the host; `None` where it offers none.
+    pub(super) exchange: Option<Exchanges>,
+    /// Whether a host's page tables lie below this machine's.
+    pub(super) is_guest: bool,
     /// Nothing without the kernel module.
     pub(super) compaction: CompactionReport,
     /// What has changed since the start, by name.
@@ -92,6 +97,8 @@ impl Sample {
             dry_run: snapshot.host.is_dry_run(),
             failed: snapshot.last_error.is_some(),
             memory: observe::memory::observe(kernel).ok(),
+            exchange: Exchanges::read(kernel),
+            is_guest: snapshot.host.is_guest(),
             compaction: snapshot.compaction.unwrap_or_default(),
             events: published.events().counts(),
             selections,

@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use mega_core::{ActionKind, Outcome};
 use serde::Serialize;
 
+use super::{ExchangeReport, HostPage};
+
 /// The words for one kind of action.
 pub(crate) struct Words {
     /// What mega is doing.
@@ -82,6 +84,12 @@ pub(crate) struct ActionReport {
     pub(crate) resident_after: u64,
     /// Bytes that were copied to make giant pages.
     pub(crate) copied: u64,
+    /// Bytes that the host exchanged for it instead.
+    pub(crate) exchanged: u64,
+    /// What came of all exchanges of the machine meanwhile; `null` where no host offers them.
+    pub(crate) exchange: Option<ExchangeReport>,
+    /// By which pages the host maps these; `null` where the machine is no guest.
+    pub(crate) host_page: Option<HostPage>,
 }
 
 impl ActionReport {
@@ -98,6 +106,9 @@ impl ActionReport {
             resident_before: 0,
             resident_after: 0,
             copied: 0,
+            exchanged: 0,
+            exchange: None,
+            host_page: None,
         }
     }
 
@@ -113,9 +124,10 @@ impl ActionReport {
                 self.resident_before += resident_before;
                 self.resident_after += resident_after;
             }
-            Outcome::Remapped { copied } => {
+            Outcome::Remapped { copied, exchanged } => {
                 self.done += 1;
                 self.copied += copied;
+                self.exchanged += exchanged;
             }
             Outcome::AlreadySo => self.already_so += 1,
             Outcome::Failed(cause) => {

@@ -6,7 +6,7 @@ use mega_core::coverage::{Coverage, Part};
 use mega_core::{HUGE_PAGE_SIZE, MemoryObservation};
 use serde::Serialize;
 
-use super::MachineSupply;
+use super::{HostPage, MachineSupply};
 
 /// What `mega coverage --json` prints.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -22,6 +22,8 @@ pub(crate) struct CoverageReport {
     pub(crate) free_blocks: u64,
     /// What the machine could give; `null` where a process was asked about and no blocks are lacking.
     pub(crate) machine: Option<MachineSupply>,
+    /// By which pages the host maps these; `null` where the machine is no guest.
+    pub(crate) host_page: Option<HostPage>,
 }
 
 /// The coverage of one process. All sizes are in bytes.
@@ -51,6 +53,8 @@ pub(crate) struct ProcessCoverage {
     pub(crate) pinned: u64,
     /// The most that VFIO has pinned of it; `null` without VFIO.
     pub(crate) pinned_by_vfio: Option<u64>,
+    /// Whether it runs a virtual machine by KVM, so that these are the sizes behind a guest's memory.
+    pub(crate) runs_guest: bool,
     /// What would help, in words.
     pub(crate) help: Vec<String>,
 }
@@ -99,6 +103,7 @@ impl ProcessCoverage {
             blocks_allowed,
             pinned: 0,
             pinned_by_vfio: None,
+            runs_guest: false,
             help: Vec::new(),
         }
     }

@@ -3,6 +3,7 @@
 
 mod action;
 mod coverage;
+mod exchange;
 pub(crate) mod gain;
 mod process;
 mod record;
@@ -21,6 +22,7 @@ use serde::{Deserialize, Serialize};
 
 pub(crate) use action::{ActionReport, Words, words};
 pub(crate) use coverage::{CoverageReport, Managed, ProcessCoverage, free_blocks};
+pub(crate) use exchange::{ExchangeReport, HostPage, sizes_in_words};
 pub(crate) use gain::GainReport;
 pub(crate) use process::{CellReport, LastFailure, MappingReport, ProcessDetail, TallyReport};
 pub(crate) use record::{RecordReport, TapeReport};
@@ -142,6 +144,10 @@ pub(crate) struct ProcessReport {
     /// CPU time that huge pages saved it since then, in seconds; `null` with `gain`.
     #[serde(default)]
     pub(crate) saved_cpu_seconds: Option<Estimate>,
+    /// Whether it runs a virtual machine by KVM, so that these are the sizes behind a guest's memory, whose own are not known
+    /// here.
+    #[serde(default)]
+    pub(crate) runs_guest: bool,
 }
 
 /// What was done since the start.
@@ -159,6 +165,9 @@ pub(crate) struct Actions {
     #[serde(flatten, with = "per_kind::left_out")]
     pub(crate) left_out: PerKind<u64>,
     pub(crate) bytes_copied: u64,
+    /// Bytes that giant pages needed moved and that the host exchanged instead of a copy.
+    #[serde(default)]
+    pub(crate) bytes_exchanged: u64,
     pub(crate) bytes_given_back: u64,
     /// Bytes that promotions added to what is resident.
     pub(crate) bloat_bytes_added: u64,
@@ -231,6 +240,7 @@ impl From<&Totals> for Actions {
             failures: Failures(failures),
             left_out: totals.left_out,
             bytes_copied: totals.bytes_copied,
+            bytes_exchanged: totals.bytes_exchanged,
             bytes_given_back: totals.bytes_given_back,
             bloat_bytes_added: totals.bloat_bytes_added,
             inspected: totals.inspected,

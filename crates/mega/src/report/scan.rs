@@ -9,7 +9,7 @@ use mega_linux::observe::tracker::FolioSizes;
 use mega_linux::process::not_eligible::NotEligible;
 use serde::Serialize;
 
-use super::Memory;
+use super::{HostPage, Memory};
 
 /// What `mega scan --json` prints.
 #[derive(Clone, Debug, Serialize)]
@@ -21,6 +21,10 @@ pub(crate) struct ScanReport {
     pub(crate) tracker: String,
     pub(crate) regions: Vec<RegionReport>,
     pub(crate) totals: ScanTotals,
+    /// By which pages the host maps these; `null` where the machine is no guest.
+    pub(crate) host_page: Option<HostPage>,
+    /// Whether it runs a virtual machine by KVM, so that these are the sizes behind a guest's memory.
+    pub(crate) runs_guest: bool,
     /// What huge pages would gain it; `null` in a dry run, where this machine is not calibrated, and where the process ran
     /// too little to tell.
     pub(crate) worth: Option<Worth>,

@@ -6,7 +6,7 @@ use mega_core::promotion::Parameters;
 use mega_core::worth::Estimate;
 use serde::{Deserialize, Serialize};
 
-use super::{Actions, Memory, Observed, ProcessReport, TapeReport};
+use super::{Actions, ExchangeReport, HostPage, Memory, Observed, ProcessReport, TapeReport};
 
 /// What `mega status --json` prints.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -57,6 +57,12 @@ pub(crate) struct ManagerStatus {
     /// What was done to keep contiguity ahead of promotions; `null` without the kernel module.
     #[serde(default)]
     pub(crate) compaction: Option<CompactionReport>,
+    /// What came of all exchanges that this machine, a guest, asked its host for; `null` where no host offers them.
+    #[serde(default)]
+    pub(crate) exchange: Option<ExchangeReport>,
+    /// By which pages the host maps what this guest maps; `null` where the machine is no guest.
+    #[serde(default)]
+    pub(crate) host_page: Option<HostPage>,
     /// How often processes were listed since the start.
     #[serde(default)]
     pub(crate) process_lists: u64,

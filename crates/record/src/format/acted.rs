@@ -23,7 +23,7 @@ pub(crate) struct WireActed {
 enum WireOutcome {
     /// Resident before and after.
     Done(u64, u64),
-    /// Bytes copied.
+    /// Bytes copied. What was exchanged is not kept: a replay has no hypervisor.
     Remapped(u64),
     AlreadySo,
     /// The place in [`Cause::ALL`].
@@ -52,7 +52,7 @@ impl From<&Acted> for WireActed {
                     resident_before,
                     resident_after,
                 } => WireOutcome::Done(resident_before, resident_after),
-                Outcome::Remapped { copied } => WireOutcome::Remapped(copied),
+                Outcome::Remapped { copied, .. } => WireOutcome::Remapped(copied),
                 Outcome::AlreadySo => WireOutcome::AlreadySo,
                 Outcome::Failed(cause) => WireOutcome::Failed(place(&Cause::ALL, &cause)),
                 Outcome::NotTried => WireOutcome::NotTried,
@@ -82,7 +82,10 @@ impl TryFrom<WireActed> for Acted {
                     resident_before,
                     resident_after,
                 },
-                WireOutcome::Remapped(copied) => Outcome::Remapped { copied },
+                WireOutcome::Remapped(copied) => Outcome::Remapped {
+                    copied,
+                    exchanged: 0,
+                },
                 WireOutcome::AlreadySo => Outcome::AlreadySo,
                 WireOutcome::Failed(cause) => {
                     let cause = Cause::ALL.get(usize::from(cause)).copied();

@@ -35,12 +35,12 @@ impl Kernel {
         if frames.iter().any(|frame| self.memory.is_shared(*frame)) {
             return (Outcome::Failed(Cause::Busy), 0);
         }
-        let (copied, took) = if in_one_chunk(&frames) {
-            (0, 0)
+        let (copied, exchanged, took) = if in_one_chunk(&frames) {
+            (0, 0, 0)
         } else {
             match self.gather(pid, span) {
-                (true, took) if self.settings.exchanges => (0, took),
-                (true, took) => (GIANT_PAGE_SIZE, took),
+                (true, took) if self.settings.exchanges => (0, GIANT_PAGE_SIZE, took),
+                (true, took) => (GIANT_PAGE_SIZE, 0, took),
                 (false, took) => {
                     self.counters.giant_promotion_failed += 1;
                     return (Outcome::Failed(Cause::NoMemory), took);
@@ -58,7 +58,10 @@ impl Kernel {
         }
         self.counters.giant_promotions += 1;
         self.counters.bytes_copied += copied;
-        (Outcome::Remapped { copied }, took + self.costs.map_giant)
+        (
+            Outcome::Remapped { copied, exchanged },
+            took + self.costs.map_giant,
+        )
     }
 
     /// Moves the huge pages of a span side by side into a chunk. Whether there was one, and the cycles that took.
@@ -113,7 +116,13 @@ impl Kernel {
     pub(crate) fn demote_giant(&mut self, pid: Pid, first: Region) -> Done {
         match self.end_giant(pid, first) {
             0 => (Outcome::AlreadySo, 0),
-            took => (Outcome::Remapped { copied: 0 }, took),
+            took => (
+                Outcome::Remapped {
+                    copied: 0,
+                    exchanged: 0,
+                },
+                took,
+            ),
         }
     }
 

@@ -227,7 +227,10 @@ fn a_fork_takes_giant_pages_apart() {
     kernel.exit(child);
     assert_eq!(
         kernel.promote_giant(pid, span).0,
-        Outcome::Remapped { copied: 0 }
+        Outcome::Remapped {
+            copied: 0,
+            exchanged: 0
+        }
     );
     assert_eq!(kernel.touch(pid, start).unwrap().fault, 0);
     assert_eq!(kernel.check(0), Ok(()));

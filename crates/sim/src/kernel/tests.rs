@@ -371,7 +371,8 @@ fn a_span_becomes_giant_by_a_copy_into_an_emptied_chunk() {
     assert_eq!(
         outcome,
         Outcome::Remapped {
-            copied: GIANT_PAGE_SIZE
+            copied: GIANT_PAGE_SIZE,
+            exchanged: 0
         }
     );
     let milliseconds = kernel.costs().time(cycles).as_millis();
@@ -383,12 +384,18 @@ fn a_span_becomes_giant_by_a_copy_into_an_emptied_chunk() {
     assert_eq!(kernel.promote_giant(pid, span).0, Outcome::AlreadySo);
     assert_eq!(
         kernel.demote_giant(pid, span).0,
-        Outcome::Remapped { copied: 0 }
+        Outcome::Remapped {
+            copied: 0,
+            exchanged: 0
+        }
     );
     // They lie in their places already.
     assert_eq!(
         kernel.promote_giant(pid, span).0,
-        Outcome::Remapped { copied: 0 }
+        Outcome::Remapped {
+            copied: 0,
+            exchanged: 0
+        }
     );
     let (outcome, _) = kernel.free_zero(pid, span);
     assert_eq!(outcome, Outcome::AlreadySo, "each has one page of data");
@@ -412,7 +419,13 @@ fn a_span_becomes_giant_by_an_exchange_of_what_lies_behind_it() {
     }
     let copied_before = kernel.counters().bytes_copied;
     let (outcome, cycles) = kernel.promote_giant(pid, Region::containing(start));
-    assert_eq!(outcome, Outcome::Remapped { copied: 0 });
+    assert_eq!(
+        outcome,
+        Outcome::Remapped {
+            copied: 0,
+            exchanged: GIANT_PAGE_SIZE
+        }
+    );
     assert_eq!(kernel.counters().bytes_copied, copied_before);
     let microseconds = kernel.costs().time(cycles).as_micros();
     assert!(

@@ -129,45 +129,57 @@ impl FakeState {
 
     fn promote(&mut self, pid: u32, request: &mut Promote) -> io::Result<()> {
         let span = Span::of(Region::containing(request.start));
-        request.stop = self.make_giant(pid, span)?;
+        let collapse = request.flags & interface::PROMOTE_COLLAPSE != 0;
+        let (stop, collapsed) = self.make_giant(pid, span, collapse)?;
+        request.stop = stop;
         if request.stop == interface::PROMOTE_DONE {
-            request.moved = self.giant_moves;
+            request.moved = self.giant_moves + collapsed;
+            request.exchanged = self.giant_exchanges;
         }
         self.run_hook();
         Ok(())
     }
 
-    /// How a promotion stops.
-    fn make_giant(&mut self, pid: u32, span: Span) -> io::Result<u32> {
+    /// How a promotion stops, and how many regions of base pages it collapses for it.
+    fn make_giant(&mut self, pid: u32, span: Span, collapse: bool) -> io::Result<(u32, u32)> {
         let process = self
             .processes
             .get_mut(&pid)
             .ok_or_else(|| errno(libc::ESRCH))?;
         let Some(mapping) = process.mapping(span.start()) else {
-            return Ok(interface::PROMOTE_NOT_ELIGIBLE);
+            return Ok((interface::PROMOTE_NOT_ELIGIBLE, 0));
         };
         if mapping.range.end < span.end() || mapping.no_huge {
-            return Ok(interface::PROMOTE_NOT_ELIGIBLE);
+            return Ok((interface::PROMOTE_NOT_ELIGIBLE, 0));
         }
         let regions: Vec<FakeRegion> = process
             .regions
             .range(span.start()..span.end())
             .map(|(_, region)| *region)
-            .filter(|region| region.huge)
+            .filter(|region| region.huge || collapse && region.mapped > 0)
             .collect();
-        if process.giants.contains(&span.start()) {
-            Ok(interface::PROMOTE_ALREADY)
+        let stop = if process.giants.contains(&span.start()) {
+            interface::PROMOTE_ALREADY
         } else if regions.len() < REGIONS_PER_SPAN {
-            Ok(interface::PROMOTE_NOT_HUGE)
+            interface::PROMOTE_NOT_HUGE
         } else if regions.iter().any(|region| region.busy || region.shared) {
-            Ok(interface::PROMOTE_BUSY)
+            interface::PROMOTE_BUSY
         } else if self.free_chunks == 0 {
-            Ok(interface::PROMOTE_NO_CHUNK)
+            interface::PROMOTE_NO_CHUNK
         } else {
             self.free_chunks -= 1;
             process.giants.insert(span.start());
-            Ok(interface::PROMOTE_DONE)
+            interface::PROMOTE_DONE
+        };
+        let mut collapsed = 0;
+        if stop == interface::PROMOTE_DONE {
+            let base_pages = process.regions.range_mut(span.start()..span.end());
+            for (_, region) in base_pages.filter(|(_, region)| !region.huge) {
+                (region.huge, region.mapped) = (true, PAGES_PER_REGION);
+                collapsed += 1;
+            }
         }
+        Ok((stop, collapsed))
     }
 
     fn demote(&mut self, pid: u32, request: &mut Demote) -> io::Result<()> {

@@ -25,6 +25,8 @@ pub struct FakeState {
     pub free_chunks: u64,
     /// Huge pages that have to be moved for one.
     pub giant_moves: u32,
+    /// Of these, those that the hypervisor exchanges.
+    pub giant_exchanges: u32,
     /// Huge pages that the memory cgroup still allows.
     pub cgroup_huge_pages: u64,
     /// Every call of [`Kernel::advise`].

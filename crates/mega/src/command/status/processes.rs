@@ -7,7 +7,7 @@ use mega_core::table::Table;
 
 use crate::processes::{self, Column};
 use crate::report::gain::seconds;
-use crate::report::{ManagerStatus, ProcessReport};
+use crate::report::{ManagerStatus, ProcessReport, sizes_in_words};
 
 pub(super) fn in_words(managers: &[ManagerStatus], sort: Column, limit: Option<usize>) -> String {
     let mut rows = processes::rows(managers);
@@ -31,11 +31,23 @@ pub(super) fn in_words(managers: &[ManagerStatus], sort: Column, limit: Option<u
             .flat_map(|group| &group.processes)
             .find(|process| process.pid == row.pid);
         if let Some(process) = found {
+            text += &sizes_of(process);
             text += &gain_in_words(process);
             text += &left_alone_in_words(process);
         }
     }
+    let host_page = managers.iter().find_map(|manager| manager.host_page);
+    if let Some(sizes) = sizes_in_words(host_page, false) {
+        let _ = writeln!(text, "{sizes}");
+    }
     text
+}
+
+/// Whose page sizes those of a process are, where that is a question. That the machine is a guest is told once for all.
+fn sizes_of(process: &ProcessReport) -> String {
+    sizes_in_words(None, process.runs_guest).map_or_else(String::new, |sizes| {
+        format!("{} ({}): {sizes}\n", process.name, process.pid)
+    })
 }
 
 fn gain_in_words(process: &ProcessReport) -> String {
@@ -88,6 +100,21 @@ mod tests {
         let told = "redis-server (4711): huge pages save 31 % (27 to 35 %) of its CPU time, for 4.1 s of CPU, paid back in 13 s (measured 12 s ago)";
         assert!(text.lines().any(|line| line == told), "{text}");
         assert!(!text.contains("java (4712): huge"), "{text}");
+    }
+
+    #[test]
+    fn whose_the_page_sizes_are_is_told() {
+        let mut daemon = daemon();
+        let none = in_words(&[daemon.clone()], Column::Resident, None);
+        assert!(!none.contains("page sizes"), "{none}");
+        daemon.groups[0].processes[0].runs_guest = true;
+        daemon.host_page = Some(crate::report::HostPage::Unknown);
+        let text = in_words(&[daemon], Column::Resident, None);
+        let host =
+            "redis-server (4711): page sizes are the host's behind a guest's memory, guest unknown";
+        for line in [host, "page sizes are this guest's, host unknown"] {
+            assert!(text.lines().any(|told| told == line), "{text}");
+        }
     }
 
     #[test]

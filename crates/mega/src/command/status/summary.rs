@@ -7,7 +7,9 @@ use mega_core::ActionKind;
 use mega_core::bytes;
 use mega_core::worth::Estimate;
 
-use crate::report::{Actions, GroupStatus, ManagerStatus, Memory, Mode, Observed, causes_in_words};
+use crate::report::{
+    Actions, GroupStatus, ManagerStatus, Memory, Mode, Observed, causes_in_words, sizes_in_words,
+};
 use crate::share::{percent, share};
 use crate::value::format_duration;
 
@@ -189,7 +191,16 @@ impl<'a> Summary<'a> {
         if let Some(bloat) = observed.bloat {
             text += &format!("; {} of it zero-filled", bytes::format(bloat));
         }
+        text += &self.sizes();
         text + &self.gain()
+    }
+
+    /// Whose page sizes these are, where that is a question.
+    fn sizes(&self) -> String {
+        let host_page = self.managers.iter().find_map(|manager| manager.host_page);
+        let mut processes = self.groups().flat_map(|group| &group.processes);
+        let runs_guest = processes.any(|process| process.runs_guest);
+        sizes_in_words(host_page, runs_guest).map_or_else(String::new, |sizes| format!("; {sizes}"))
     }
 
     /// What huge pages would gain the measured processes; empty where none was measured.
@@ -227,9 +238,22 @@ impl<'a> Summary<'a> {
             bytes::format(self.sum(|actions| actions.bytes_copied)),
             bytes::format(self.sum(|actions| actions.bytes_given_back))
         );
+        let exchanged = self.sum(|actions| actions.bytes_exchanged);
+        if exchanged > 0 {
+            text += &format!(", {} exchanged instead", bytes::format(exchanged));
+        }
         let giant = self.sum(|actions| actions.done[ActionKind::PromoteGiant]);
         if giant > 0 {
             text += &format!(", {giant} made giant");
+        }
+        // Each manager has counted all of the machine's.
+        let exchange = self
+            .managers
+            .iter()
+            .rev()
+            .find_map(|manager| manager.exchange.as_ref());
+        if let Some(exchange) = exchange.filter(|exchange| exchange.requests > 0) {
+            text += &format!(" ({})", exchange.in_words());
         }
         if self.managers.iter().any(|manager| manager.dry_run) {
             let left_out = self.sum(|actions| actions.left_out.values().sum());
@@ -316,7 +340,8 @@ fn seconds(seconds: f64) -> String {
 pub(in crate::command) mod tests {
     use super::*;
     use crate::report::{
-        GainReport, LastFailure, OwnCost, ProcessReport, RefusedReport, TallyReport,
+        ExchangeReport, GainReport, HostPage, LastFailure, OwnCost, ProcessReport, RefusedReport,
+        TallyReport,
     };
 
     fn process(pid: u32, name: &str, mapped: u64, huge: u64) -> ProcessReport {
@@ -336,6 +361,7 @@ pub(in crate::command) mod tests {
             not_eligible: BTreeMap::new(),
             gain: None,
             saved_cpu_seconds: None,
+            runs_guest: false,
         }
     }
 
@@ -400,9 +426,30 @@ pub(in crate::command) mod tests {
                 last_error: None,
             }],
             compaction: None,
+            exchange: None,
+            host_page: None,
             process_lists: 0,
             last_error: None,
         }
+    }
+
+    #[test]
+    fn a_guest_tells_what_its_host_exchanged_and_that_it_does_not_know_its_pages() {
+        let mut daemon = daemon();
+        daemon.host_page = Some(HostPage::Unknown);
+        daemon.groups[0].actions.bytes_exchanged = 1 << 30;
+        daemon.exchange = Some(ExchangeReport {
+            requests: 1,
+            exchanged: 512,
+            not_exchanged: BTreeMap::from([("busy".to_owned(), 3)]),
+            ..ExchangeReport::default()
+        });
+        daemon.groups[0].processes[0].runs_guest = true;
+        let text = Summary::of(&[daemon.clone(), daemon]).in_words();
+        let exchanged = ", 2 GiB exchanged instead (512 pairs exchanged by the host in 1 requests, 3 not (3 busy))";
+        assert!(line(&text, "done").ends_with(exchanged), "{text}");
+        let sizes = "; page sizes are this guest's, host unknown; page sizes are the host's behind a guest's memory, guest unknown";
+        assert!(line(&text, "coverage").ends_with(sizes), "{text}");
     }
 
     fn line<'t>(text: &'t str, name: &str) -> &'t str {

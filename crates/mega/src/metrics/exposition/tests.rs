@@ -5,6 +5,7 @@ use std::time::Duration;
 use mega_core::engine::{Totals, Unmet};
 use mega_core::worth::Estimate;
 use mega_core::{MemoryObservation, NodeMemory};
+use mega_linux::exchanges::Exchanges;
 use proptest::prelude::*;
 
 use super::super::cgroups::OTHER;
@@ -17,6 +18,7 @@ fn selection(name: &str) -> Selection {
     let mut totals = Totals {
         steps: 7,
         bytes_copied: 4096,
+        bytes_exchanged: 8192,
         ..Totals::default()
     };
     totals.done[ActionKind::Promote] = 3;
@@ -78,6 +80,14 @@ fn sample(selections: Vec<Selection>, cgroups: Vec<Cgroup>) -> Sample {
                 contiguity: 3 << 30,
             }],
         }),
+        exchange: Some(Exchanges {
+            requests: 2,
+            exchanged: 600,
+            not_exchanged: BTreeMap::from([("busy", 9)]),
+            lied: 0,
+            unsettled: 1,
+        }),
+        is_guest: true,
         compaction: CompactionReport {
             tried: 5,
             emptied: 3,
@@ -102,7 +112,7 @@ fn each_value_is_where_it_belongs() {
             env!("CARGO_PKG_VERSION"),
             "\"} 1"
         ),
-        "mega_manager_info{tracker=\"bpf\",fault=\"inherit\",dry_run=\"false\"} 1",
+        "mega_manager_info{tracker=\"bpf\",fault=\"inherit\",dry_run=\"false\",host_page=\"unknown\"} 1",
         "mega_start_time_seconds 1700000000.5",
         "mega_tick_age_seconds 0.25",
         "# TYPE mega_cpu_seconds counter",
@@ -125,6 +135,10 @@ fn each_value_is_where_it_belongs() {
         "mega_action_failures_total{selection=\"redis\",action=\"promote\",cause=\"no_memory\"} 2",
         "mega_action_failures_total{selection=\"redis\",action=\"demote\",cause=\"busy\"} 0",
         "mega_copied_bytes_total{selection=\"redis\"} 4096",
+        "mega_exchanged_bytes_total{selection=\"redis\"} 8192",
+        "mega_exchange_pairs_total{outcome=\"exchanged\"} 600",
+        "mega_exchange_pairs_total{outcome=\"busy\"} 9",
+        "mega_exchange_pairs_total{outcome=\"unsettled\"} 1",
         "# TYPE mega_saved_cpu_seconds counter",
         "mega_saved_cpu_seconds_total{selection=\"redis\"} 31.25",
         "mega_saved_cpu_least_seconds_total{selection=\"redis\"} 26.5",
@@ -147,6 +161,7 @@ fn each_value_is_where_it_belongs() {
 fn nothing_managed_is_a_text_all_the_same() {
     let mut nothing = sample(Vec::new(), Vec::new());
     nothing.memory = None;
+    nothing.exchange = None;
     nothing.resident = None;
     let text = text(nothing);
     assert!(text.contains("mega_build_info"), "{text}");

@@ -67,6 +67,7 @@ fn process(pid: u32, name: &str, mapped: u64, huge: u64) -> ProcessReport {
         not_eligible: BTreeMap::new(),
         gain: None,
         saved_cpu_seconds: None,
+        runs_guest: false,
     }
 }
 
@@ -209,6 +210,8 @@ fn daemon(step: u64) -> ManagerStatus {
             last_error: None,
         }],
         compaction: None,
+        exchange: None,
+        host_page: None,
         process_lists: 0,
         last_error: None,
     }

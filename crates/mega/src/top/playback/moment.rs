@@ -148,6 +148,8 @@ impl Known {
             free_areas: look.free_areas(),
             groups: vec![group],
             compaction: None,
+            exchange: None,
+            host_page: None,
             process_lists: 0,
             last_error: None,
         };
@@ -176,6 +178,7 @@ impl Known {
             not_eligible: BTreeMap::new(),
             gain: None,
             saved_cpu_seconds: None,
+            runs_guest: false,
         }
     }
 

@@ -4,6 +4,8 @@ use super::Request;
 
 /// `MEGA_PROMOTE_IN_PLACE`
 pub const PROMOTE_IN_PLACE: u32 = 1 << 0;
+/// `MEGA_PROMOTE_COLLAPSE`
+pub const PROMOTE_COLLAPSE: u32 = 1 << 1;
 /// `MEGA_ANY_FRAME`
 pub const ANY_FRAME: u64 = u64::MAX;
 /// `MEGA_PROMOTE_DONE`
