@@ -18,7 +18,7 @@ use std::io;
 /// Why QEMU's guest gets no exchanger.
 #[derive(Debug, thiserror::Error)]
 enum Error {
-    #[error("the option {0} is unknown; there are qmp=PATH, bus=BUS and id=ID")]
+    #[error("the option {0} is unknown; there are qmp=PATH, bus=BUS, id=ID and daemon=PATH")]
     UnknownOption(String),
     #[error(
         "the option qmp=PATH is missing: a QMP monitor of its own, as -qmp unix:PATH,server=on,wait=off gives it"

@@ -4,6 +4,7 @@ use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 
+use mega_exchange::daemon::Connection;
 use mega_exchange::{Exchanger, Server};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -25,16 +26,19 @@ pub(crate) struct Options {
     qmp: PathBuf,
     bus: Option<String>,
     id: String,
+    daemon: Option<PathBuf>,
 }
 
 impl Options {
     pub(crate) fn parse(arguments: &[String]) -> Result<Self, Error> {
-        let (mut qmp, mut bus, mut id) = (None, None, "mega-exchange".to_string());
+        let (mut qmp, mut bus, mut daemon) = (None, None, None);
+        let mut id = "mega-exchange".to_string();
         for argument in arguments {
             match argument.split_once('=') {
                 Some(("qmp", path)) => qmp = Some(PathBuf::from(path)),
                 Some(("bus", name)) => bus = Some(name.to_string()),
                 Some(("id", name)) => id = name.to_string(),
+                Some(("daemon", path)) => daemon = Some(PathBuf::from(path)),
                 _ => return Err(Error::UnknownOption(argument.clone())),
             }
         }
@@ -42,6 +46,7 @@ impl Options {
             qmp: qmp.ok_or(Error::NoMonitor)?,
             bus,
             id,
+            daemon,
         })
     }
 }
@@ -51,12 +56,24 @@ impl Options {
 pub(crate) struct Service {
     qmp: Qmp,
     server: Server,
-    /// None until the guest has asked for something since the machine was last reset.
-    exchanger: Option<Exchanger>,
+    carrier: Carrier,
     id: String,
     did: Totals,
     /// QEMU takes the end of it as the server's.
     _device: UnixStream,
+}
+
+/// Who exchanges the memory. `None` until the guest has asked for something since the machine was last reset.
+#[derive(Debug)]
+enum Carrier {
+    /// This process, by moving pages.
+    Own(Option<Exchanger>),
+    /// The host's `mega daemon`, by its kernel.
+    Daemon {
+        /// Its socket.
+        path: PathBuf,
+        connection: Option<Connection>,
+    },
 }
 
 /// What came of all requests.
@@ -71,9 +88,19 @@ impl Service {
     /// Looks whether the machine may be served, and adds the device.
     pub(crate) fn start(options: &Options) -> Result<Self, Error> {
         let mut qmp = Qmp::connect(&options.qmp)?;
-        // What is refused is said now, and the guest gets no device then.
-        drop(Exchanger::new(machine::memory(&mut qmp)?)?);
         let server = Server::new()?;
+        let memory = machine::memory(&mut qmp)?;
+        // What is refused is said now, and the guest gets no device then.
+        let carrier = match &options.daemon {
+            Some(path) => Carrier::Daemon {
+                path: path.clone(),
+                connection: Some(Connection::open(path, &server, &memory)?),
+            },
+            None => {
+                drop(Exchanger::new(memory)?);
+                Carrier::Own(None)
+            }
+        };
         let (ours, theirs) =
             UnixStream::pair().map_err(Error::system("make a socket for the device"))?;
         ivshmem::introduce(&ours, server.memory(), server.doorbell())
@@ -93,7 +120,7 @@ impl Service {
         Ok(Self {
             qmp,
             server,
-            exchanger: None,
+            carrier,
             id: options.id.clone(),
             did: Totals::default(),
             _device: ours,
@@ -111,32 +138,46 @@ impl Service {
                     self.serve();
                 }
                 Woken::Event => {}
+                Woken::DaemonGone => self.do_without_daemon(),
                 Woken::Nobody if self.device_is_there()? => {}
                 Woken::Nobody => {
-                    let Totals {
-                        requests,
-                        exchanged,
-                        refused,
-                    } = self.did;
-                    say(&format!(
-                        "the device {} is gone; the guest copies. In {requests} requests {exchanged} pairs were exchanged and \
-                         {refused} refused",
-                        self.id
-                    ));
+                    self.say_goodbye();
                     return Ok(());
                 }
             }
         }
     }
 
-    /// Waits for the doorbell or an event of QEMU, for a while.
+    fn say_goodbye(&self) {
+        let mut text = format!("the device {} is gone; the guest copies", self.id);
+        if let Carrier::Own(_) = self.carrier {
+            let Totals {
+                requests,
+                exchanged,
+                refused,
+            } = self.did;
+            text += &format!(
+                ". In {requests} requests {exchanged} pairs were exchanged and {refused} refused"
+            );
+        }
+        say(&text);
+    }
+
+    /// Waits for the doorbell or an event of QEMU, for a while. Where the daemon serves the guest, the doorbell is its affair.
     fn wait(&self) -> Result<Woken, Error> {
+        let (first, woken) = match &self.carrier {
+            Carrier::Daemon {
+                connection: Some(connection),
+                ..
+            } => (connection.as_fd(), Woken::DaemonGone),
+            _ => (self.server.doorbell(), Woken::Doorbell),
+        };
         let mut wait = [
-            PollFd::from_borrowed_fd(self.server.doorbell(), PollFlags::IN),
+            PollFd::from_borrowed_fd(first, PollFlags::IN),
             PollFd::new(&self.qmp, PollFlags::IN),
         ];
         match poll(&mut wait, Some(&LOOK_FOR_DEVICE)) {
-            Ok(_) if !wait[0].revents().is_empty() => Ok(Woken::Doorbell),
+            Ok(_) if !wait[0].revents().is_empty() => Ok(woken),
             Ok(0) => Ok(Woken::Nobody),
             Ok(_) | Err(Errno::INTR) => Ok(Woken::Event),
             Err(error) => Err(Error::system("wait for the guest")(error)),
@@ -146,8 +187,19 @@ impl Service {
     /// A reset may change what is RAM: the firmware opens and closes SMRAM.
     fn heed_events(&mut self) -> Result<(), Error> {
         while let Some(event) = self.qmp.event()? {
-            if event["event"] == "RESET" {
-                self.exchanger = None;
+            if event["event"] != "RESET" {
+                continue;
+            }
+            match &mut self.carrier {
+                Carrier::Own(exchanger) => *exchanger = None,
+                Carrier::Daemon { connection, .. } => {
+                    if let Some(connection) = connection.take() {
+                        connection.end();
+                    }
+                    // It has not read what rang until now. From here on we wait for the guest.
+                    self.server.answer();
+                    self.server.offer();
+                }
             }
         }
         Ok(())
@@ -165,18 +217,42 @@ impl Service {
             .any(|device| device["name"] == self.id.as_str()))
     }
 
-    /// Carries out what the guest asks for. If the memory cannot be exchanged any more, nobody serves the page.
-    fn serve(&mut self) {
-        if self.exchanger.is_none() {
-            match machine::memory(&mut self.qmp).and_then(|ranges| Ok(Exchanger::new(ranges)?)) {
-                Ok(exchanger) => self.exchanger = Some(exchanger),
-                Err(error) => {
-                    self.server.withdraw();
-                    say(&format!("{error}; the guest copies instead"));
-                }
-            }
+    /// The daemon has ended, and said so in the page if it could.
+    fn do_without_daemon(&mut self) {
+        if let Carrier::Daemon { connection, .. } = &mut self.carrier {
+            *connection = None;
         }
-        if let Some(exchanger) = &self.exchanger
+        self.server.withdraw();
+        self.server.answer();
+        say("the daemon does not serve the guest any more; it copies until the machine is reset");
+    }
+
+    /// Finds the guest's memory, and who exchanges it.
+    fn prepare(&mut self) -> Result<(), Error> {
+        match &mut self.carrier {
+            Carrier::Own(exchanger @ None) => {
+                *exchanger = Some(Exchanger::new(machine::memory(&mut self.qmp)?)?);
+            }
+            Carrier::Daemon {
+                path,
+                connection: connection @ None,
+            } => {
+                let memory = machine::memory(&mut self.qmp)?;
+                *connection = Some(Connection::open(path, &self.server, &memory)?);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Carries out what the guest asks for, or has the daemon do it. If the memory cannot be exchanged any more, nobody serves
+    /// the page.
+    fn serve(&mut self) {
+        if let Err(error) = self.prepare() {
+            self.server.withdraw();
+            say(&format!("{error}; the guest copies instead"));
+        }
+        if let Carrier::Own(Some(exchanger)) = &self.carrier
             && let Some(served) = self.server.serve(exchanger)
         {
             self.did.requests += 1;
@@ -191,6 +267,7 @@ impl Service {
 enum Woken {
     Doorbell,
     Event,
+    DaemonGone,
     Nobody,
 }
 
@@ -206,6 +283,10 @@ mod tests {
         assert_eq!(options.qmp, PathBuf::from("/run/q"));
         assert_eq!(options.bus.as_deref(), Some("port0"));
         assert_eq!(options.id, "mega-exchange");
+        assert_eq!(options.daemon, None);
+        let options = parse("qmp=/run/q,daemon=/run/mega/exchange.sock").unwrap();
+        let daemon = PathBuf::from("/run/mega/exchange.sock");
+        assert_eq!(options.daemon, Some(daemon));
         assert!(matches!(parse("bus=port0"), Err(Error::NoMonitor)));
         assert!(matches!(
             parse("qmp=/run/q,port=1"),

@@ -162,7 +162,7 @@ fn start(exchanger: Arc<Exchanger>) -> Result<CServer, Error> {
         .name("mega-exchange".into())
         .spawn(move || {
             // If waiting fails nobody serves any more, and the page has to say so.
-            if serving.run(&exchanger, stopped.as_fd()).is_err() {
+            if serving.run(exchanger.as_ref(), stopped.as_fd()).is_err() {
                 serving.withdraw();
             }
         })

@@ -34,6 +34,17 @@ pub enum Error {
         /// Why not.
         reason: String,
     },
+    /// What another process gave us to share is not what it should be.
+    #[error("a guest's page cannot be served: {0}")]
+    NotShared(&'static str),
+    /// Nobody serves guests there, or not this one.
+    #[error("the daemon at {path} does not serve the guest: {reason}")]
+    Daemon {
+        /// Its socket.
+        path: String,
+        /// Why not.
+        reason: String,
+    },
     /// Something failed that normally does not.
     #[error("cannot {attempt}: {source}")]
     System {
@@ -61,7 +72,8 @@ impl Error {
                 source.raw_os_error().unwrap_or(libc::EIO)
             }
             Self::NoMove(_) => libc::ENOSYS,
-            Self::BadRange { .. } => libc::EINVAL,
+            Self::BadRange { .. } | Self::NotShared(_) => libc::EINVAL,
+            Self::Daemon { .. } => libc::ECONNREFUSED,
             Self::Unsuitable { .. } => libc::EOPNOTSUPP,
         }
     }

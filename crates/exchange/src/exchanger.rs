@@ -8,8 +8,8 @@ use std::time::Duration;
 use rustix::io::Errno;
 
 use crate::kernel::{self, BYTES, Pagemap, Part, Spare, Userfaultfd};
-use crate::memory::{Block, Memory, Pair, Range};
-use crate::{Error, Refusal, mappings};
+use crate::memory::{Blocks, Memory, Pair, Range};
+use crate::{Backend, Error, Refusal, mappings};
 
 /// How often a move is tried again that has made no progress. The kernel asks for it (EAGAIN) if a page is being migrated, or
 /// if somebody holds its lock.
@@ -75,15 +75,11 @@ impl Exchanger {
     /// Exchanges the contents of each pair, in order. A pair that is refused is as before; the others are exchanged.
     /// From the call to its return nobody else may touch these blocks: what is written to them may be lost.
     pub fn exchange(&self, pairs: &[Pair]) -> Vec<Result<(), Refusal>> {
-        self.plan(pairs)
+        self.memory
+            .plan(pairs)
             .into_iter()
-            .map(|plan| plan.and_then(|(source, target)| self.carry_out(source, target)))
+            .map(|plan| plan.and_then(|blocks| self.exchange_blocks(blocks)))
             .collect()
-    }
-
-    /// What to exchange for each pair, or why it is refused.
-    pub(crate) fn plan(&self, pairs: &[Pair]) -> Vec<Result<(Block, Block), Refusal>> {
-        self.memory.plan(pairs)
     }
 
     /// Waits until no pair is being exchanged, and refuses all others until [`resume`](Self::resume). The memory is not
@@ -115,7 +111,7 @@ impl Exchanger {
     }
 
     /// Exchanges one pair that was planned.
-    pub(crate) fn carry_out(&self, source: Block, target: Block) -> Result<(), Refusal> {
+    fn exchange_blocks(&self, Blocks { source, target }: Blocks) -> Result<(), Refusal> {
         let mut state = self.lock();
         if state.broken.is_some() {
             return Err(Refusal::Failed);
@@ -187,6 +183,29 @@ impl Exchanger {
                 let _ = self.userfaultfd.unregister(start, bytes);
             }
         }
+    }
+}
+
+impl Backend for Exchanger {
+    fn memory(&self) -> &Memory {
+        &self.memory
+    }
+
+    /// One, so that the guest can cancel the others meanwhile.
+    fn at_once(&self) -> usize {
+        1
+    }
+
+    fn carry_out(&self, pairs: &[Blocks]) -> Vec<Result<(), Refusal>> {
+        let exchange = |blocks: &Blocks| {
+            // They may be of another guest's memory, in another process: not what this one's ranges promise.
+            if self.memory.has(blocks.source) && self.memory.has(blocks.target) {
+                self.exchange_blocks(*blocks)
+            } else {
+                Err(Refusal::NotGuest)
+            }
+        };
+        pairs.iter().map(exchange).collect()
     }
 }
 

@@ -6,6 +6,8 @@
 //!
 //! - [`Exchanger`] exchanges pairs of blocks. A VMM makes one over its guest's memory.
 //! - [`Server`] owns the page that guest and host share, and serves the requests in it.
+//! - [`Backend`] is what a server has exchanges carried out by: an [`Exchanger`], or the host's `mega daemon`, to which a VMM
+//!   hands its server over ([`daemon`]).
 //! - `include/mega_exchange.h` declares the same for C; link `libmega_exchange.so` or `libmega_exchange.a`.
 //!
 //! `docs/exchange.md` tells VMM authors what to do, and what is refused.
@@ -20,7 +22,9 @@
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+mod backend;
 pub mod c;
+pub mod daemon;
 mod error;
 mod exchanger;
 mod kernel;
@@ -29,8 +33,9 @@ mod memory;
 mod page;
 mod server;
 
+pub use backend::Backend;
 pub use error::{Error, Refusal};
 pub use exchanger::Exchanger;
-pub use memory::{BLOCK_BYTES, Pair, Range};
+pub use memory::{BLOCK_BYTES, Blocks, Memory, Pair, Range};
 pub use page::{MAX_PAIRS, PAGE_BYTES, SharedHeader, SharedPage, SharedPair};
 pub use server::{HOST_PEER, Served, Server};

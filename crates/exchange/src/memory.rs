@@ -111,13 +111,49 @@ impl Block {
     }
 }
 
+/// Two blocks of a guest's memory that a request may have exchanged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Blocks {
+    pub(crate) source: Block,
+    pub(crate) target: Block,
+}
+
+impl Blocks {
+    /// Their addresses in the process that has the guest's memory: the source's, the target's.
+    #[must_use]
+    pub fn addresses(self) -> (usize, usize) {
+        (self.source.0, self.target.0)
+    }
+}
+
 /// All ranges of a guest, ordered by guest-physical address.
 #[derive(Debug)]
-pub(crate) struct Memory {
+pub struct Memory {
     ranges: Vec<Range>,
 }
 
 impl Memory {
+    /// Of a guest in another process: for each range its guest-physical address, its length, and where that process maps it.
+    /// Nothing here touches it, so nobody promises anything.
+    ///
+    /// # Errors
+    ///
+    /// Ranges overlap, are not aligned alike, or lie beyond all addresses.
+    pub fn elsewhere(ranges: impl IntoIterator<Item = (u64, u64, usize)>) -> Result<Self, Error> {
+        let ranges = ranges
+            .into_iter()
+            .map(|(guest, bytes, host)| Range { guest, bytes, host });
+        Self::new(ranges.collect())
+    }
+
+    /// Whether a block of this process lies in it.
+    pub(crate) fn has(&self, block: Block) -> bool {
+        self.ranges.iter().any(|range| {
+            let (start, bytes) = range.blocks();
+            block.0 >= start && block.0 - start < bytes
+        })
+    }
+
     pub(crate) fn new(mut ranges: Vec<Range>) -> Result<Self, Error> {
         ranges.retain(|range| range.bytes > 0);
         for range in &ranges {
@@ -141,7 +177,7 @@ impl Memory {
     }
 
     /// What to exchange for each pair, or why it is refused. No block is in two pairs that are not refused.
-    pub(crate) fn plan(&self, pairs: &[Pair]) -> Vec<Result<(Block, Block), Refusal>> {
+    pub(crate) fn plan(&self, pairs: &[Pair]) -> Vec<Result<Blocks, Refusal>> {
         let mut used = HashSet::with_capacity(2 * pairs.len());
         pairs
             .iter()
@@ -152,7 +188,7 @@ impl Memory {
                     return Err(Refusal::Invalid);
                 }
                 used.extend([source, target]);
-                Ok((source, target))
+                Ok(Blocks { source, target })
             })
             .collect()
     }
@@ -248,11 +284,12 @@ mod tests {
                     guest >= range.guest && u128::from(guest) + u128::from(BLOCK_BYTES) <= u128::from(range.end())
                 });
                 match plan {
-                    Ok((source, target)) => {
+                    Ok(Blocks { source, target }) => {
                         for (guest, block) in [(pair.source, source), (pair.target, target)] {
                             let range = mine(guest).expect("a block of the guest");
                             prop_assert_eq!(block.0 - range.host, to_usize(guest - range.guest));
                             prop_assert_eq!(block.0 % to_usize(BLOCK_BYTES), 0);
+                            prop_assert!(memory.has(block));
                             prop_assert!(used.insert(block));
                         }
                     }

@@ -106,6 +106,28 @@ impl Mapped {
             &memfd,
             SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL,
         )?;
+        Self::map(memfd)
+    }
+
+    /// Maps the page of another process.
+    pub(crate) fn adopt(memfd: OwnedFd) -> Result<Self, Error> {
+        let seals = rustix::fs::fcntl_get_seals(&memfd)
+            .map_err(|_| Error::NotShared("the page is no memfd"))?;
+        if !seals.contains(SealFlags::SHRINK) {
+            return Err(Error::NotShared("the page is not sealed against shrinking"));
+        }
+        let size = rustix::fs::fstat(&memfd)
+            .map_err(Error::system("look at the page"))?
+            .st_size;
+        // Sealed: it stays so large.
+        if u64::try_from(size).unwrap_or(0) < PAGE_BYTES as u64 {
+            return Err(Error::NotShared("the page is too small"));
+        }
+        Self::map(memfd).map_err(Error::system("map the page that guest and host share"))
+    }
+
+    /// The memfd is of at least this size, and cannot shrink.
+    fn map(memfd: OwnedFd) -> io::Result<Self> {
         // SAFETY: the kernel chooses new addresses.
         let mapped = unsafe {
             rustix::mm::mmap(

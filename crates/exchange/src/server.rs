@@ -2,14 +2,17 @@
 
 use std::fs::File;
 use std::io::Read as _;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use rustix::io::Errno;
 
-use crate::page::{MAGIC, MAX_PAIRS, Mapped, PAGE_SHIFT, SERVING, SharedPage, VERSION, state};
-use crate::{Error, Exchanger, Pair, Refusal};
+use crate::memory::Blocks;
+use crate::page::{
+    MAGIC, MAX_PAIRS, Mapped, PAGE_SHIFT, SERVING, SharedPage, SharedPair, VERSION, state,
+};
+use crate::{Backend, Error, Pair, Refusal};
 
 /// The host's peer number on ivshmem: what a guest's doorbell names.
 pub const HOST_PEER: u16 = 0;
@@ -23,6 +26,47 @@ pub struct Served {
     pub exchanged: usize,
     /// Pairs that were refused.
     pub refused: usize,
+}
+
+impl Served {
+    /// Tells the guest what came of a pair.
+    fn end(&mut self, shared: &SharedPair, result: Result<(), Refusal>) {
+        match result {
+            Ok(()) => self.exchanged += 1,
+            Err(_) => self.refused += 1,
+        }
+        shared
+            .result
+            .store(result.err().map_or(0, Refusal::code), Relaxed);
+        shared.state.store(state::DONE, Release);
+    }
+}
+
+/// Pairs that run: the guest can cancel them no more.
+#[derive(Default)]
+struct Taken<'a> {
+    shared: Vec<&'a SharedPair>,
+    blocks: Vec<Blocks>,
+}
+
+impl<'a> Taken<'a> {
+    fn add(&mut self, shared: &'a SharedPair, blocks: Blocks) {
+        self.shared.push(shared);
+        self.blocks.push(blocks);
+    }
+
+    /// Has them exchanged, and takes none any more.
+    fn carry_out(&mut self, backend: &impl Backend, served: &mut Served) {
+        if self.blocks.is_empty() {
+            return;
+        }
+        let mut results = backend.carry_out(&self.blocks).into_iter();
+        for shared in self.shared.drain(..) {
+            // A backend answers for each; of one that did not nobody knows more.
+            served.end(shared, results.next().unwrap_or(Err(Refusal::Failed)));
+        }
+        self.blocks.clear();
+    }
 }
 
 /// The page that a guest and its host share, and the doorbell that the guest rings.
@@ -59,6 +103,25 @@ impl Server {
         Ok(server)
     }
 
+    /// Serves a page and a doorbell that another process made by [`new`](Self::new): says in the page that it is served.
+    ///
+    /// # Errors
+    ///
+    /// The memory could be taken away under us, or is too small; the doorbell is no eventfd.
+    pub fn adopt(memory: OwnedFd, doorbell: OwnedFd) -> Result<Self, Error> {
+        let name = std::fs::read_link(format!("/proc/self/fd/{}", doorbell.as_raw_fd()))
+            .map_err(Error::system("look at the doorbell"))?;
+        if name.as_os_str() != "anon_inode:[eventfd]" {
+            return Err(Error::NotShared("the doorbell is no eventfd"));
+        }
+        let server = Self {
+            page: Mapped::adopt(memory)?,
+            doorbell,
+        };
+        server.offer();
+        Ok(server)
+    }
+
     /// The memory to show the guest as BAR 2: a memfd of [`PAGE_BYTES`](crate::PAGE_BYTES), sealed against a change of size.
     #[must_use]
     pub fn memory(&self) -> BorrowedFd<'_> {
@@ -82,7 +145,7 @@ impl Server {
     /// # Errors
     ///
     /// Waiting fails, which the kernel does for lack of memory only.
-    pub fn run(&self, exchanger: &Exchanger, stop: BorrowedFd<'_>) -> Result<(), Error> {
+    pub fn run(&self, backend: &impl Backend, stop: BorrowedFd<'_>) -> Result<(), Error> {
         loop {
             let mut wait = [
                 PollFd::new(&self.doorbell, PollFlags::IN),
@@ -97,7 +160,7 @@ impl Server {
                 return Ok(());
             }
             self.answer();
-            self.serve(exchanger);
+            self.serve(backend);
         }
     }
 
@@ -112,9 +175,14 @@ impl Server {
         self.page().header.features.fetch_and(!SERVING, Release);
     }
 
-    /// Carries out the request that is pending, if there is one. A pair is taken just before it is exchanged, so what the
-    /// guest cancels until then never happens.
-    pub fn serve(&self, exchanger: &Exchanger) -> Option<Served> {
+    /// Says in the page again that it is served, after [`withdraw`](Self::withdraw).
+    pub fn offer(&self) {
+        self.page().header.features.fetch_or(SERVING, Release);
+    }
+
+    /// Carries out the request that is pending, if there is one. A pair is taken just before it is exchanged, with as many others
+    /// as the backend takes at once, so what the guest cancels until then never happens.
+    pub fn serve(&self, backend: &impl Backend) -> Option<Served> {
         let page = self.page();
         if !change(&page.header.state, state::PENDING, state::RUNNING) {
             return None;
@@ -126,20 +194,20 @@ impl Server {
             exchanged: 0,
             refused: 0,
         };
-        for (shared, plan) in page.pairs.iter().zip(exchanger.plan(&pairs)) {
+        let mut taken = Taken::default();
+        for (shared, plan) in page.pairs.iter().zip(backend.memory().plan(&pairs)) {
             if !change(&shared.state, state::PENDING, state::RUNNING) {
                 continue;
             }
-            let result = plan.and_then(|(source, target)| exchanger.carry_out(source, target));
-            match result {
-                Ok(()) => served.exchanged += 1,
-                Err(_) => served.refused += 1,
+            match plan {
+                Ok(blocks) => taken.add(shared, blocks),
+                Err(refusal) => served.end(shared, Err(refusal)),
             }
-            shared
-                .result
-                .store(result.err().map_or(0, Refusal::code), Relaxed);
-            shared.state.store(state::DONE, Release);
+            if taken.blocks.len() >= backend.at_once() {
+                taken.carry_out(backend, &mut served);
+            }
         }
+        taken.carry_out(backend, &mut served);
         page.header.done_sequence.store(sequence, Relaxed);
         change(&page.header.state, state::RUNNING, state::DONE);
         Some(served)

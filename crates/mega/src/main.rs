@@ -8,6 +8,7 @@ mod config;
 mod control;
 mod events;
 mod exit;
+mod guests;
 mod history;
 mod manager;
 mod metrics;

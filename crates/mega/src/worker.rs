@@ -15,7 +15,7 @@ use crate::report::ManagerStatus;
 /// An order to the thread.
 enum Order {
     /// Take over this configuration, and answer whether that worked.
-    Configure(Config, Sender<Result<(), Failure>>),
+    Configure(Box<Config>, Sender<Result<(), Failure>>),
     /// Stop.
     Stop,
 }
@@ -65,7 +65,7 @@ impl Worker {
         let ended = || Failure::Failed("managing has ended".to_owned());
         let (reply, answer) = channel();
         self.orders
-            .send(Order::Configure(config, reply))
+            .send(Order::Configure(Box::new(config), reply))
             .map_err(|_| ended())?;
         answer.recv().map_err(|_| ended())?
     }
@@ -123,7 +123,7 @@ fn manage(
             Ok(Order::Stop) | Err(RecvTimeoutError::Disconnected) => break,
             Ok(Order::Configure(config, reply)) => {
                 // Nobody takes the answer where the daemon is ending.
-                let _ = reply.send(manager.manage_configured(config));
+                let _ = reply.send(manager.manage_configured(*config));
             }
         }
     }

@@ -21,6 +21,7 @@ use crate::config::{self, Config};
 use crate::control::Server;
 use crate::events::{self, Change};
 use crate::exit::Failure;
+use crate::guests::Guests;
 use crate::history::Recorder;
 use crate::manager::Manager;
 use crate::manager::snapshot::Fault;
@@ -80,6 +81,7 @@ pub(super) fn run(args: &Daemon) -> Result<ExitCode, Failure> {
         mode: FaultMode::Inherit,
         means: FaultMeans::Nothing,
     };
+    let guests = serve_guests(&host, &run_dir, &config)?;
     let mut manager = Manager::new(host, mode, fault, started)?;
     manager.manage_configured(config.clone())?;
     let report = Box::new(events::report);
@@ -114,9 +116,39 @@ pub(super) fn run(args: &Daemon) -> Result<ExitCode, Failure> {
     notify(&[NotifyState::Stopping]);
     drop(endpoint);
     drop(server);
+    drop(guests);
     let status = worker.stop()?;
     log_totals(&status);
     Ok(ExitCode::SUCCESS)
+}
+
+/// Serves the guests of this host, where the configuration says so. A dry run serves none: it would change memory.
+fn serve_guests(
+    host: &Arc<Host>,
+    run_dir: &RunDir,
+    config: &Config,
+) -> Result<Option<Guests>, Failure> {
+    let Some(exchange) = &config.exchange else {
+        return Ok(None);
+    };
+    if host.is_dry_run() {
+        info!("no guest is served in a dry run");
+        return Ok(None);
+    }
+    if let Some(group) = exchange.group
+        && exchange.socket.parent() == Some(run_dir.path())
+    {
+        if config.status_group.is_some_and(|other| other != group) {
+            return Err(Failure::Failed(format!(
+                "[exchange] has another group than status_group, and one group alone may pass through {}: put its socket elsewhere",
+                run_dir.path().display()
+            )));
+        }
+        run_dir.let_through(group)?;
+    }
+    let guests = Guests::start(Arc::clone(host.kernel()), exchange)?;
+    info!("guests are served on {}", exchange.socket.display());
+    Ok(Some(guests))
 }
 
 /// Reads the configuration, and says how to begin where there is none.
@@ -209,6 +241,9 @@ fn reload(args: &Daemon, worker: &Worker, endpoint: &mut Endpoint, old: Config) 
             announce(worker, Change::Reloaded { selections });
             if new.tracker != old.tracker {
                 warn!("another tracker is used after a restart only");
+            }
+            if new.exchange != old.exchange {
+                warn!("guests are served elsewhere after a restart only");
             }
             if new.status_group != old.status_group {
                 warn!("another group may ask after a restart only");

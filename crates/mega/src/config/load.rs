@@ -15,6 +15,7 @@ use mega_linux::settings::shared_memory::SharedMemory;
 use toml::Spanned;
 use toml::de::DeValue;
 
+use super::exchange::WrittenExchange;
 use super::reader::{self, ConfigError, Source, TableReader};
 use super::record::WrittenRecord;
 use super::{CALIBRATE_WHEN_IDLE, Config, Metrics, Select, Settings};
@@ -51,6 +52,7 @@ struct Draft {
     shared_memory: Option<SharedMemory>,
     metrics: Metrics,
     record: WrittenRecord,
+    exchange: WrittenExchange,
     status_group: Option<u32>,
     node_features: Option<PathBuf>,
     calibrate_when_idle: Option<Option<Duration>>,
@@ -132,6 +134,11 @@ impl Draft {
             self.record.read(&mut reader)?;
             reader.finish()?;
         }
+        if let Some(exchange) = root.raw("exchange") {
+            let mut reader = table(source, "exchange", exchange)?;
+            self.exchange.read(&mut reader)?;
+            reader.finish()?;
+        }
         replace(
             &mut self.status_group,
             root.optional("status_group", group)?,
@@ -193,6 +200,7 @@ impl Draft {
             shared_memory: self.shared_memory.unwrap_or_default(),
             metrics: self.metrics,
             record: self.record.finish().map_err(|why| whole(path, &why))?,
+            exchange: self.exchange.finish().map_err(|why| whole(path, &why))?,
             status_group: self.status_group,
             node_features: self.node_features,
             calibrate_when_idle: self
@@ -500,7 +508,7 @@ fn user(value: &DeValue<'_>) -> Result<u32, String> {
     }
 }
 
-fn group(value: &DeValue<'_>) -> Result<u32, String> {
+pub(super) fn group(value: &DeValue<'_>) -> Result<u32, String> {
     let name = name_or_number(value)?;
     if let Ok(gid) = name.parse() {
         return Ok(gid);

@@ -1,5 +1,6 @@
 //! The daemon's configuration: what it says, after the file and its drop-ins were read and checked.
 
+mod exchange;
 mod load;
 mod metrics;
 mod reader;
@@ -26,6 +27,7 @@ const CALIBRATE_WHEN_IDLE: Duration = Duration::from_secs(60);
 pub(crate) fn selects_something(path: &std::path::Path) -> bool {
     load(path).is_ok()
 }
+pub(crate) use exchange::Exchange;
 pub(crate) use metrics::Metrics;
 pub(crate) use record::Record;
 
@@ -107,6 +109,8 @@ pub(crate) struct Config {
     pub(crate) metrics: Metrics,
     /// Where the selections are recorded; `None` for nowhere.
     pub(crate) record: Option<Record>,
+    /// Where guests of this host are served; `None` for nowhere.
+    pub(crate) exchange: Option<Exchange>,
     /// The group whose members may ask what the daemon sees and does.
     pub(crate) status_group: Option<u32>,
     /// The file to keep for Node Feature Discovery; `None` for none.

@@ -106,6 +106,7 @@ fn everything(interval: Duration) -> Config {
         calibrate_when_idle: None,
         metrics: Metrics::default(),
         record: None,
+        exchange: None,
         selects: vec![select],
     }
 }

@@ -119,7 +119,7 @@ fn unknown_keys_name_file_line_and_nearest() {
     );
     assert_eq!(
         refusal(&format!("colour = 1\n{SELECT}")),
-        "mega.toml:1: unknown key 'colour'; there are tracker, fault, shared_memory, metrics, record, status_group, node_features, calibrate_when_idle, defaults, select"
+        "mega.toml:1: unknown key 'colour'; there are tracker, fault, shared_memory, metrics, record, exchange, status_group, node_features, calibrate_when_idle, defaults, select"
     );
 }
 

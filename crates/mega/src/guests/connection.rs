@@ -1,0 +1,142 @@
+//! One guest, from its VMM's request until either side ends it.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+use mega_exchange::daemon::{self, Answer, Received};
+use mega_exchange::{Memory, Server};
+use mega_linux::kernel::Kernel;
+use mega_linux::module::Device;
+use rustix::buffer::spare_capacity;
+use rustix::event::epoll::{self, EventData, EventFlags};
+use rustix::io::Errno;
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
+use tracing::info;
+
+use super::device::OfProcess;
+use super::peer;
+
+/// How long a VMM may take to ask, and to read the answer.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// After a request of a guest its next one waits at least so long,
+const LEAST_PAUSE: Duration = Duration::from_micros(100);
+/// and so many times as long as the last one took: a guest gets a quarter of a core at most.
+const PAUSES: u32 = 3;
+
+/// What woke us.
+const SOCKET: u64 = 0;
+const STOP: u64 = 1;
+const VMM: u64 = 2;
+const DOORBELL: u64 = 3;
+
+/// Serves what asks on `socket`, until it ends the connection or `stop` is readable.
+pub(super) fn serve(kernel: &dyn Kernel, device: &Device, socket: &OwnedFd, stop: &OwnedFd) {
+    match begin(kernel, device, socket) {
+        Ok((guest, server)) => {
+            let pid = guest.vmm.pid();
+            info!("the guest of process {pid} is served");
+            // A VMM that is gone by now is seen as soon as we wait.
+            let _ = daemon::answer(socket, &Answer::Serving);
+            let did = until_the_end(&guest, &server, socket, stop);
+            // Before the VMM sees that we have ended.
+            drop(server);
+            match did {
+                Ok(did) => info!(
+                    "the guest of process {pid} is served no more: in {} requests {} pairs were exchanged and {} refused",
+                    did.requests, did.exchanged, did.refused
+                ),
+                Err(error) => info!("the guest of process {pid} is served no more: {error}"),
+            }
+        }
+        Err(reason) => {
+            info!("a guest is not served: {reason}");
+            let _ = daemon::answer(socket, &Answer::Refused(reason));
+        }
+    }
+}
+
+/// Receives and checks the request.
+fn begin<'a>(
+    kernel: &dyn Kernel,
+    device: &'a Device,
+    socket: &OwnedFd,
+) -> Result<(OfProcess<'a>, Server), String> {
+    for timeout in [Timeout::Recv, Timeout::Send] {
+        set_socket_timeout(socket, timeout, Some(PATIENCE)).map_err(|error| error.to_string())?;
+    }
+    let vmm = peer::identify(kernel, socket)?;
+    let received =
+        daemon::receive(socket).map_err(|error| format!("nothing was asked: {error}"))?;
+    let Received {
+        request,
+        page,
+        doorbell,
+    } = received.map_err(|malformed| malformed.to_string())?;
+    let ranges = request.ranges.into_iter().map(|(guest, bytes, address)| {
+        // An address that this program cannot name is none of a process either.
+        (guest, bytes, usize::try_from(address).unwrap_or(usize::MAX))
+    });
+    let memory = Memory::elsewhere(ranges).map_err(|error| error.to_string())?;
+    let server = Server::adopt(page, doorbell).map_err(|error| error.to_string())?;
+    Ok((
+        OfProcess {
+            device,
+            vmm,
+            memory,
+        },
+        server,
+    ))
+}
+
+/// What came of all requests.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Totals {
+    requests: u64,
+    exchanged: u64,
+    refused: u64,
+}
+
+fn until_the_end(
+    guest: &OfProcess<'_>,
+    server: &Server,
+    socket: &OwnedFd,
+    stop: &OwnedFd,
+) -> Result<Totals, Errno> {
+    let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+    let add = |source: &dyn AsFd, what, flags| {
+        epoll::add(&epoll, source.as_fd(), EventData::new_u64(what), flags)
+    };
+    add(socket, SOCKET, EventFlags::IN | EventFlags::RDHUP)?;
+    add(stop, STOP, EventFlags::IN)?;
+    // Another process may have the connection too, and keep it open.
+    if let Some(vmm) = guest.vmm.fd() {
+        add(&vmm, VMM, EventFlags::IN)?;
+    }
+    // Each ring is an event of its own. So it need not be read: the VMM has it too, and could have us wait in the read for good.
+    add(
+        &server.doorbell(),
+        DOORBELL,
+        EventFlags::IN | EventFlags::ET,
+    )?;
+    let mut totals = Totals::default();
+    let mut events = Vec::with_capacity(4);
+    loop {
+        let began = Instant::now();
+        // The first time too: a guest may have asked before its VMM came to us.
+        if let Some(served) = server.serve(guest) {
+            totals.requests += 1;
+            totals.exchanged += served.exchanged as u64;
+            totals.refused += served.refused as u64;
+        }
+        std::thread::sleep(LEAST_PAUSE.max(began.elapsed() * PAUSES));
+        events.clear();
+        match epoll::wait(&epoll, spare_capacity(&mut events), None) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(error) => return Err(error),
+        }
+        let is_end = |event: &epoll::Event| event.data.u64() != DOORBELL;
+        if events.iter().any(is_end) {
+            return Ok(totals);
+        }
+    }
+}
