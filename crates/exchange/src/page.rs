@@ -4,12 +4,13 @@ use std::io;
 use std::mem::offset_of;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ptr::{self, NonNull};
+use std::sync::atomic::Ordering::{Relaxed, Release};
 use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64};
 
 use rustix::fs::{MemfdFlags, SealFlags};
 use rustix::mm::{MapFlags, ProtFlags};
 
-use crate::Error;
+use crate::{Error, Pair};
 
 /// The bytes of the page, BAR 2 of the device: 16 KiB.
 pub const PAGE_BYTES: usize = 0x4000;
@@ -70,6 +71,23 @@ pub struct SharedPage {
     pub header: SharedHeader,
     unused: [AtomicU64; (PAIRS_OFFSET - size_of::<SharedHeader>()) / 8],
     pub pairs: [SharedPair; MAX_PAIRS],
+}
+
+impl SharedPage {
+    /// Writes a request as a guest does, of [`MAX_PAIRS`] pairs at most; the doorbell is still to be rung. Whoever serves guests tries
+    /// by it whether that works.
+    pub fn request(&self, pairs: &[Pair]) {
+        let mut count = 0;
+        for (shared, pair) in self.pairs.iter().zip(pairs) {
+            shared.source.store(pair.source, Relaxed);
+            shared.target.store(pair.target, Relaxed);
+            shared.result.store(-1, Relaxed);
+            shared.state.store(state::PENDING, Relaxed);
+            count += 1;
+        }
+        self.header.pairs.store(count, Relaxed);
+        self.header.state.store(state::PENDING, Release);
+    }
 }
 
 const _: () = assert!(size_of::<SharedPage>() == PAGE_BYTES);

@@ -22,17 +22,10 @@ const RUNNING: u32 = 2;
 const DONE: u32 = 3;
 const CANCELLED: u32 = 4;
 
-/// Writes a request as a guest does.
+/// Writes a request as a guest does, with its number.
 fn request(page: &SharedPage, pairs: &[Pair], sequence: u64) {
-    for (shared, pair) in page.pairs.iter().zip(pairs) {
-        shared.source.store(pair.source, Relaxed);
-        shared.target.store(pair.target, Relaxed);
-        shared.result.store(-1, Relaxed);
-        shared.state.store(PENDING, Relaxed);
-    }
-    page.header.pairs.store(pairs.len() as u32, Relaxed);
     page.header.sequence.store(sequence, Relaxed);
-    page.header.state.store(PENDING, Relaxed);
+    page.request(pairs);
 }
 
 fn results(page: &SharedPage, count: usize) -> Vec<(u32, i32)> {

@@ -21,19 +21,35 @@ pub fn is_guest(kernel: &dyn Kernel) -> bool {
     flags.is_some_and(|(_, flags)| flags.split_whitespace().any(|flag| flag == "hypervisor"))
 }
 
-/// Whether a process runs a guest by KVM, so that its memory is what a guest takes for physical. False where its open files
-/// cannot be read.
-#[must_use]
-pub fn runs_guest(kernel: &dyn Kernel, pid: u32) -> bool {
-    if kernel.read(Path::new(KVM)).is_err() {
-        return false;
+/// The processes that run guests by KVM, so that their memory is what a guest takes for physical. Whether the kernel can run any
+/// is asked once for all of them.
+#[derive(Clone, Copy)]
+pub struct Vmms<'a> {
+    kernel: &'a dyn Kernel,
+    has_kvm: bool,
+}
+
+impl<'a> Vmms<'a> {
+    /// Those of this machine now.
+    #[must_use]
+    pub fn of(kernel: &'a dyn Kernel) -> Self {
+        let has_kvm = kernel.read(Path::new(KVM)).is_ok();
+        Vmms { kernel, has_kvm }
     }
-    let files = process::path(pid, "fd");
-    let open = kernel.list(&files).unwrap_or_default();
-    let mut targets = open
-        .iter()
-        .filter_map(|file| kernel.read_link(&files.join(file)).ok());
-    targets.any(|target| target == Path::new(VM_FILE))
+
+    /// Whether a process is one. False where its open files cannot be read.
+    #[must_use]
+    pub fn contain(&self, pid: u32) -> bool {
+        if !self.has_kvm {
+            return false;
+        }
+        let files = process::path(pid, "fd");
+        let open = self.kernel.list(&files).unwrap_or_default();
+        let mut targets = open
+            .iter()
+            .filter_map(|file| self.kernel.read_link(&files.join(file)).ok());
+        targets.any(|target| target == Path::new(VM_FILE))
+    }
 }
 
 #[cfg(test)]
@@ -59,10 +75,12 @@ mod tests {
             ("/proc/7/fd/11", VM_FILE),
             ("/proc/8/fd/3", "anon_inode:kvm-vcpu-stats"),
         ]);
-        assert!(!runs_guest(&kernel, 7), "a kernel without KVM runs none");
+        let without = Vmms::of(&kernel);
+        assert!(!without.contain(7), "a kernel without KVM runs none");
         kernel.state().files.insert(KVM.into(), Vec::new());
-        assert!(runs_guest(&kernel, 7));
-        assert!(!runs_guest(&kernel, 8));
-        assert!(!runs_guest(&kernel, 9));
+        let vmms = Vmms::of(&kernel);
+        assert!(vmms.contain(7));
+        assert!(!vmms.contain(8));
+        assert!(!vmms.contain(9));
     }
 }

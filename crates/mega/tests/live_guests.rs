@@ -13,8 +13,8 @@ use std::sync::atomic::Ordering::SeqCst;
 
 use live::daemon::Daemon;
 use live::{HUGE_PAGE, mega, until};
-use mega_exchange::Server;
 use mega_exchange::daemon::{Connection, Request};
+use mega_exchange::{Pair, Server};
 use mega_lab::mapping::{Area, HUGE_PAGE as HUGE_PAGE_BYTES};
 use mega_lab::resident;
 use rustix::io::Errno;
@@ -24,8 +24,7 @@ const GUEST: u64 = 4 << 30;
 const BLOCKS: u64 = 64;
 const ROUNDS: u64 = 20;
 const WORDS: usize = HUGE_PAGE_BYTES / 8;
-/// States of a request and of its pairs (`mega_exchange.h`).
-const PENDING: u32 = 1;
+/// The state of a request that was answered (`mega_exchange.h`).
 const DONE: u32 = 3;
 
 #[test]
@@ -122,15 +121,12 @@ fn connect(socket: &Path, server: &Server, memory: &Area) -> Connection {
 /// Asks as a guest does, for pairs of blocks, and waits for their results.
 fn exchange(server: &Server, pairs: &[(u64, u64)]) -> Vec<i32> {
     let page = server.page();
-    for (shared, (source, target)) in page.pairs.iter().zip(pairs) {
-        shared.source.store(GUEST + source * HUGE_PAGE, SeqCst);
-        shared.target.store(GUEST + target * HUGE_PAGE, SeqCst);
-        shared.result.store(-1, SeqCst);
-        shared.state.store(PENDING, SeqCst);
-    }
-    let count = u32::try_from(pairs.len()).expect("a few");
-    page.header.pairs.store(count, SeqCst);
-    page.header.state.store(PENDING, SeqCst);
+    let pair = |&(source, target)| Pair {
+        source: GUEST + source * HUGE_PAGE,
+        target: GUEST + target * HUGE_PAGE,
+    };
+    let pairs: Vec<Pair> = pairs.iter().map(pair).collect();
+    page.request(&pairs);
     rustix::io::write(server.doorbell(), &1_u64.to_ne_bytes()).expect("it rings");
     until("answered", || page.header.state.load(SeqCst) == DONE);
     let results = page.pairs.iter().take(pairs.len());

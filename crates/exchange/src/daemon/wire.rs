@@ -71,15 +71,11 @@ pub fn receive(socket: impl AsFd) -> Result<Result<Received, Malformed>, Errno> 
 ///
 /// As `sendmsg`: the VMM is gone.
 pub fn answer(socket: impl AsFd, answer: &Answer) -> Result<(), Errno> {
-    let mut ancillary = SendAncillaryBuffer::default();
-    let bytes = answer.to_bytes();
-    sendmsg(
+    send_packet(
         socket,
-        &[IoSlice::new(&bytes)],
-        &mut ancillary,
-        SendFlags::NOSIGNAL,
+        &answer.to_bytes(),
+        &mut SendAncillaryBuffer::default(),
     )
-    .map(drop)
 }
 
 /// Sends a request.
@@ -95,14 +91,16 @@ pub(super) fn send(
     if !ancillary.push(SendAncillaryMessage::ScmRights(&descriptors)) {
         return Err(Errno::NOMEM);
     }
-    let bytes = request.to_bytes();
-    sendmsg(
-        socket,
-        &[IoSlice::new(&bytes)],
-        &mut ancillary,
-        SendFlags::NOSIGNAL,
-    )
-    .map(drop)
+    send_packet(socket, &request.to_bytes(), &mut ancillary)
+}
+
+fn send_packet(
+    socket: impl AsFd,
+    bytes: &[u8],
+    ancillary: &mut SendAncillaryBuffer<'_, '_, '_>,
+) -> Result<(), Errno> {
+    let parts = [IoSlice::new(bytes)];
+    sendmsg(socket, &parts, ancillary, SendFlags::NOSIGNAL).map(drop)
 }
 
 /// Waits for an answer. An end without one is malformed.

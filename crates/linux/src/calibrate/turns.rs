@@ -7,6 +7,7 @@ use mega_core::worth::{Point, Touching};
 use super::layout::{Half, Layouts};
 use super::statistics::{median, median_with_interval};
 use super::touching::{Random, touch, warm};
+use crate::kernel::{Kernel, LiveKernel};
 
 /// How often each layout has its turn. Odd, so that there is a middle one.
 const TURNS: usize = 9;
@@ -60,11 +61,7 @@ fn timed(how: Touching, words: Half<'_>, touches: usize, random: &mut Random) ->
 
 /// CPU time of this thread: what others use of the CPU meanwhile is not in it.
 pub(super) fn cpu_time() -> Duration {
-    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
-    Duration::new(
-        u64::try_from(time.tv_sec).unwrap_or(0),
-        u32::try_from(time.tv_nsec).unwrap_or(0),
-    )
+    LiveKernel.thread_cpu_time()
 }
 
 fn points(size: u64, [smaller, larger]: &[Times; 2]) -> Vec<Point> {

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use mega_core::coverage::Obstacle;
 use mega_core::{ActionKind, HUGE_PAGE_SIZE, Machine, ProcessId, bytes};
-use mega_linux::guest;
+use mega_linux::guest::{self, Vmms};
 use mega_linux::kernel::LiveKernel;
 use mega_linux::process::Chosen;
 use mega_linux::process::not_eligible::{NotEligible, Reason};
@@ -97,6 +97,7 @@ fn look(args: &Coverage, host: &Arc<Host>) -> Result<CoverageReport, Failure> {
     machine.set_chosen(args.of.clone().or_else(|| promised_of(&meant, &managers)));
     machine.set_targets(meant.processes);
     let observation = machine.observe()?;
+    let vmms = Vmms::of(&LiveKernel);
     if let Some((_, error)) = machine.take_refused().pop() {
         return Err(error.into());
     }
@@ -125,7 +126,7 @@ fn look(args: &Coverage, host: &Arc<Host>) -> Result<CoverageReport, Failure> {
         let pinned = process::pinned::pinned(&LiveKernel, process.pid).unwrap_or_default();
         one.pinned = pinned.counted;
         one.pinned_by_vfio = pinned.vfio;
-        one.runs_guest = guest::runs_guest(&LiveKernel, process.pid);
+        one.runs_guest = vmms.contain(process.pid);
         one.help = help(&one, machine.not_eligible(process), free_blocks);
         processes.push(one);
     }

@@ -16,7 +16,7 @@ use mega_core::{
     Region, RegionRef,
 };
 use mega_linux::calibrate::{self, Stored};
-use mega_linux::guest;
+use mega_linux::guest::Vmms;
 use mega_linux::kernel::LiveKernel;
 use mega_linux::observe::tracker::FolioSizes;
 use mega_linux::process::claim::{Claim, ClaimError, Claims};
@@ -78,7 +78,7 @@ pub(super) fn run(args: &Scan) -> Result<ExitCode, Failure> {
         tracker,
         totals: ScanTotals::of(&regions),
         host_page: HostPage::of(machine.host().is_guest(), false),
-        runs_guest: guest::runs_guest(machine.host().kernel().as_ref(), args.pid),
+        runs_guest: Vmms::of(machine.host().kernel().as_ref()).contain(args.pid),
         regions,
         worth,
         not_eligible: machine

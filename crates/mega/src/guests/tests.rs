@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use mega_core::HUGE_PAGE_SIZE;
 use mega_exchange::daemon::{Connection, Request};
-use mega_exchange::{PAGE_BYTES, Server};
+use mega_exchange::{PAGE_BYTES, Pair, Server};
 use mega_linux::kernel::fake::{FakeKernel, FakeModule, FakeProcess};
 use proptest::prelude::*;
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
@@ -93,16 +93,12 @@ fn whole() -> Request {
 
 /// Writes a request as a guest does: pairs of blocks, by their numbers.
 fn write_request(server: &Server, pairs: &[(u64, u64)]) {
-    let page = server.page();
-    for (shared, (source, target)) in page.pairs.iter().zip(pairs) {
-        shared.source.store(GUEST + source * HUGE_PAGE_SIZE, SeqCst);
-        shared.target.store(GUEST + target * HUGE_PAGE_SIZE, SeqCst);
-        shared.result.store(-1, SeqCst);
-        shared.state.store(PENDING, SeqCst);
-    }
-    let count = u32::try_from(pairs.len()).expect("a few");
-    page.header.pairs.store(count, SeqCst);
-    page.header.state.store(PENDING, SeqCst);
+    let pair = |&(source, target)| Pair {
+        source: GUEST + source * HUGE_PAGE_SIZE,
+        target: GUEST + target * HUGE_PAGE_SIZE,
+    };
+    let pairs: Vec<Pair> = pairs.iter().map(pair).collect();
+    server.page().request(&pairs);
 }
 
 fn ring(server: &Server) {

@@ -12,7 +12,7 @@ use mega_core::ProcessId;
 use mega_core::engine::{Interval, StepReport, Totals};
 use mega_core::worth::Estimate;
 use mega_linux::exchanges::Exchanges;
-use mega_linux::guest;
+use mega_linux::guest::Vmms;
 use mega_linux::kernel::Kernel;
 use mega_linux::physical::buddyinfo;
 use mega_linux::process::anatomy::anatomy;
@@ -87,6 +87,7 @@ impl Snapshot {
     /// Makes the status, with the manager's own cost until now.
     pub(crate) fn status(&self) -> ManagerStatus {
         let kernel = self.host.kernel().as_ref();
+        let vmms = Vmms::of(kernel);
         let uptime = kernel.now().saturating_sub(self.started).as_secs_f64();
         let cpu_seconds = kernel.cpu_time().as_secs_f64();
         let own = process::stat(kernel, self.own.pid);
@@ -119,7 +120,7 @@ impl Snapshot {
             groups: self
                 .groups
                 .iter()
-                .map(|group| group.status(kernel))
+                .map(|group| group.status(kernel, vmms))
                 .collect(),
             compaction: self.compaction,
             exchange: Exchanges::read(kernel).as_ref().map(ExchangeReport::from),
@@ -176,7 +177,7 @@ impl GroupSnapshot {
         short.count() as u64
     }
 
-    fn status(&self, kernel: &dyn Kernel) -> GroupStatus {
+    fn status(&self, kernel: &dyn Kernel, vmms: Vmms<'_>) -> GroupStatus {
         let summaries = self.latest.iter().flat_map(|report| &report.processes);
         let processes: Vec<ProcessReport> = summaries
             .map(|summary| (summary, process::stat_of(kernel, summary.process)))
@@ -193,7 +194,7 @@ impl GroupSnapshot {
                     .unwrap_or_default(),
                 gain: summary.gain.as_ref().map(GainReport::from),
                 saved_cpu_seconds: self.saved.get(&summary.process).copied(),
-                runs_guest: guest::runs_guest(kernel, summary.process.pid),
+                runs_guest: vmms.contain(summary.process.pid),
             })
             .collect();
         GroupStatus {

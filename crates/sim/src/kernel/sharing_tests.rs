@@ -3,7 +3,7 @@
 use mega_core::compaction::{ToEmpty, Unit};
 use mega_core::{BASE_PAGE_SIZE, Cause, GIANT_PAGE_SIZE, Outcome, PageSize, Region};
 
-use super::tests::{kernel, process, settings, touch_all};
+use super::tests::{giant_faults, kernel, map_spans, process, settings, touch_all};
 use super::*;
 use crate::physical::BlockUse;
 
@@ -204,17 +204,9 @@ fn migration_of_a_huge_page_takes_its_parts_along() {
 /// The patched kernel takes giant pages apart at a fork, and makes none of what is shared.
 #[test]
 fn a_fork_takes_giant_pages_apart() {
-    let settings = Settings {
-        thp: Thp::Always,
-        giant_faults: true,
-        giant_pages: true,
-        ..Settings::default()
-    };
-    let mut kernel = kernel(7 << 10, settings);
+    let mut kernel = kernel(7 << 10, giant_faults());
     let pid = kernel.spawn(0);
-    let start = kernel
-        .map(pid, 2 * GIANT_PAGE_SIZE, Advice::None)
-        .next_multiple_of(GIANT_PAGE_SIZE);
+    let start = map_spans(&mut kernel, pid, 2, Advice::None);
     assert_eq!(kernel.touch(pid, start).unwrap().page_size, PageSize::Giant);
     let (child, _) = kernel.fork(pid).unwrap();
     let mapped = kernel.process(pid).space.mapped_bytes();

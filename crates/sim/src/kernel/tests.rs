@@ -19,6 +19,22 @@ pub(super) fn kernel(mib: u64, settings: Settings) -> Kernel {
     Kernel::new(&layout, settings, Costs::trident_server())
 }
 
+/// Faults take giant pages where they can.
+pub(super) fn giant_faults() -> Settings {
+    Settings {
+        thp: Thp::Always,
+        giant_faults: true,
+        giant_pages: true,
+        ..Settings::default()
+    }
+}
+
+/// Maps as much as so many spans; returns where the first whole span begins.
+pub(super) fn map_spans(kernel: &mut Kernel, pid: Pid, spans: u64, advice: Advice) -> u64 {
+    let start = kernel.map(pid, spans * GIANT_PAGE_SIZE, advice);
+    start.next_multiple_of(GIANT_PAGE_SIZE)
+}
+
 pub(super) fn settings(thp: Thp, defrag: Defrag) -> Settings {
     Settings {
         thp,
@@ -311,17 +327,9 @@ fn a_fault_takes_the_page_that_the_mode_allows() {
 
 #[test]
 fn a_giant_fault_takes_a_whole_free_chunk_and_its_zeroing() {
-    let settings = Settings {
-        thp: Thp::Always,
-        giant_faults: true,
-        giant_pages: true,
-        ..Settings::default()
-    };
-    let mut kernel = kernel(7 << 10, settings);
+    let mut kernel = kernel(7 << 10, giant_faults());
     let pid = kernel.spawn(0);
-    let start = kernel
-        .map(pid, 3 * GIANT_PAGE_SIZE, Advice::None)
-        .next_multiple_of(GIANT_PAGE_SIZE);
+    let start = map_spans(&mut kernel, pid, 3, Advice::None);
     let touched = kernel.touch(pid, start + 5 * BASE_PAGE_SIZE).unwrap();
     assert_eq!(touched.page_size, PageSize::Giant);
     let milliseconds = kernel.costs().time(touched.fault).as_millis();
@@ -352,9 +360,7 @@ fn a_span_becomes_giant_by_a_copy_into_an_emptied_chunk() {
     let (other, first) = process(&mut kernel, 1 << 10);
     touch_all(&mut kernel, other, first, 100);
     let pid = kernel.spawn(0);
-    let start = kernel
-        .map(pid, 2 * GIANT_PAGE_SIZE, Advice::None)
-        .next_multiple_of(GIANT_PAGE_SIZE);
+    let start = map_spans(&mut kernel, pid, 2, Advice::None);
     let span = Region::containing(start);
     assert_eq!(
         kernel.promote_giant(pid, span).0,
@@ -411,9 +417,7 @@ fn a_span_becomes_giant_by_an_exchange_of_what_lies_behind_it() {
     };
     let mut kernel = kernel(7 << 10, settings);
     let pid = kernel.spawn(0);
-    let start = kernel
-        .map(pid, 2 * GIANT_PAGE_SIZE, Advice::Huge)
-        .next_multiple_of(GIANT_PAGE_SIZE);
+    let start = map_spans(&mut kernel, pid, 2, Advice::Huge);
     for region in Region::wholly_inside(start, start + GIANT_PAGE_SIZE) {
         kernel.touch(pid, region.start()).unwrap();
     }

@@ -5,12 +5,12 @@ use std::time::Duration;
 use mega_core::{Machine as _, bytes};
 
 use super::names;
+use super::until_huge::{UntilHuge, until_huge};
 use crate::error::Error;
 use crate::live::metric::{Better, Unit};
 use crate::sim::experiment::{Experiment, Setting};
 use crate::sim::findings::{Findings, Happened, Row, Table};
 use crate::sim::hardware;
-use crate::sim::numbers::share;
 use crate::sim::programs::{Busy, Regions};
 use crate::sim::system::{
     ADAPTIVE, ADAPTIVE_HUGE, HAWKEYE, INGENS, INGENS_HUGE, MEGA, MEGA_HUGE, System, THP,
@@ -38,9 +38,7 @@ const FROM_THE_START: [System; 5] = [THP, INGENS, HAWKEYE, MEGA, ADAPTIVE];
 const MINUTE: Duration = Duration::from_secs(60);
 /// Between two passes of a program over all that it has: so short that each look finds what is used.
 const REST: Duration = Duration::from_secs(4);
-/// How exactly, and how long, it is waited for huge pages.
-const NEARLY_ALL: f64 = 0.95;
-const STEP: Duration = Duration::from_secs(5);
+/// How long it is waited for huge pages.
 const LIMIT: Duration = Duration::from_secs(900);
 
 fn run(setting: &Setting<'_>) -> Result<Findings, Error> {
@@ -69,8 +67,8 @@ fn run(setting: &Setting<'_>) -> Result<Findings, Error> {
         let of = |value: &dyn Fn(&Reached) -> Option<f64>| {
             Row::ours(bytes::format(size), all.iter().map(value).collect())
         };
-        times.push(of(&|reached| reached.time));
-        parts.push(of(&|reached| Some(reached.huge)));
+        times.push(of(&|reached| reached.until.time));
+        parts.push(of(&|reached| Some(reached.until.huge)));
     }
     let from_start = |title, unit, rows, better| {
         Table::new(title, unit, names(&FROM_THE_START), rows).better(better)
@@ -116,10 +114,7 @@ fn cost(system: System, size: u64, setting: &Setting<'_>) -> Result<f64, Error> 
 
 /// How it was once nearly all was huge, or in the end.
 struct Reached {
-    /// Seconds until nearly all was; `None` where it did not come to that.
-    time: Option<f64>,
-    /// The part that was huge.
-    huge: f64,
+    until: UntilHuge,
     happened: Happened,
 }
 
@@ -127,17 +122,9 @@ fn reach(system: System, size: u64, setting: &Setting<'_>) -> Result<Reached, Er
     let mut bed = Testbed::new(system, &[size], setting.scale, hardware::trident_server())?;
     let all = size / 4 * 3;
     let pid = bed.start(Busy::new(all, all, REST));
-    let (mut time, mut huge) = (None, 0.0);
-    while time.is_none() && bed.machine.now() < LIMIT {
-        bed.run_for(STEP);
-        huge = share(bed.mapped(pid).huge, all);
-        if huge >= NEARLY_ALL {
-            time = Some(bed.machine.now().as_secs_f64());
-        }
-    }
+    let until = until_huge(&mut bed, &[pid], all, LIMIT);
     Ok(Reached {
-        time,
-        huge,
+        until,
         happened: bed.happened(),
     })
 }

@@ -5,12 +5,12 @@ use std::time::Duration;
 use mega_core::{HUGE_PAGE_SIZE, Machine as _};
 
 use super::names;
+use super::until_huge::{UntilHuge, until_huge};
 use crate::error::Error;
 use crate::live::metric::{Better, Unit};
 use crate::sim::experiment::{Experiment, Setting};
 use crate::sim::findings::{Findings, Happened, Row, Table};
 use crate::sim::hardware;
-use crate::sim::numbers::share;
 use crate::sim::programs::{Busy, Regions};
 use crate::sim::system::{
     ADAPTIVE, ADAPTIVE_HUGE, HAWKEYE, INGENS, INGENS_HUGE, MEGA, MEGA_HUGE, System, THP,
@@ -38,9 +38,7 @@ const FROM_THE_START: [System; 5] = [THP, INGENS, HAWKEYE, MEGA, ADAPTIVE];
 const MINUTE: Duration = Duration::from_secs(60);
 /// Between two passes of a program over all that it has: so short that each look finds what is used.
 const REST: Duration = Duration::from_secs(4);
-/// How exactly, and how long, it is waited for huge pages.
-const NEARLY_ALL: f64 = 0.95;
-const STEP: Duration = Duration::from_secs(5);
+/// How long it is waited for huge pages.
 const LIMIT: Duration = Duration::from_secs(300);
 
 /// Some processes and what each of them has.
@@ -84,8 +82,8 @@ fn run(setting: &Setting<'_>) -> Result<Findings, Error> {
         }
         let row =
             |of: &dyn Fn(&Reached) -> Option<f64>| Row::ours(&name, all.iter().map(of).collect());
-        times.push(row(&|reached| reached.time));
-        parts.push(row(&|reached| Some(reached.huge)));
+        times.push(row(&|reached| reached.until.time));
+        parts.push(row(&|reached| Some(reached.until.huge)));
         used.push(row(&|reached| Some(reached.used)));
     }
     let by_processes = |title: &str, unit, systems: &[System], rows| {
@@ -152,10 +150,7 @@ fn cost(system: System, load: Load, setting: &Setting<'_>) -> Result<f64, Error>
 
 /// How it was once nearly all was huge, or in the end.
 struct Reached {
-    /// Seconds until nearly all was; `None` where it did not come to that.
-    time: Option<f64>,
-    /// The part that was huge.
-    huge: f64,
+    until: UntilHuge,
     /// The manager's CPU time, in seconds.
     used: f64,
     happened: Happened,
@@ -167,17 +162,9 @@ fn reach(system: System, load: Load, setting: &Setting<'_>) -> Result<Reached, E
         .map(|_| bed.start(Busy::new(load.bytes, load.bytes, REST)))
         .collect();
     let all = load.processes * load.bytes;
-    let (mut time, mut huge) = (None, 0.0);
-    while time.is_none() && bed.machine.now() < LIMIT {
-        bed.run_for(STEP);
-        huge = share(pids.iter().map(|pid| bed.mapped(*pid).huge).sum(), all);
-        if huge >= NEARLY_ALL {
-            time = Some(bed.machine.now().as_secs_f64());
-        }
-    }
+    let until = until_huge(&mut bed, &pids, all, LIMIT);
     Ok(Reached {
-        time,
-        huge,
+        until,
         used: bed.machine.cpu_time().as_secs_f64(),
         happened: bed.happened(),
     })

@@ -22,6 +22,7 @@ mod trident_figure_9;
 mod trident_programs;
 mod trident_table_5;
 mod trident_tables;
+mod until_huge;
 mod uptime;
 
 use super::experiment::Experiment;
