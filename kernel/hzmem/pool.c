@@ -323,7 +323,10 @@ void hz_pool_give(struct hz_page *page)
 	hz_node_wake(node);
 }
 
-/* Frees the pinned pages that nobody holds any more. True if others remain. */
+/*
+ * Frees the pinned pages that nobody holds any more. True if others remain; those that
+ * another task is freeing just then are in no list, and said to be on their way into one.
+ */
 bool hz_pool_collect(struct hz_node *node)
 {
 	struct hz_page *page;
@@ -335,6 +338,7 @@ bool hz_pool_collect(struct hz_node *node)
 	list_for_each_entry_safe(page, next, &node->pinned_pages, list) {
 		if (folio_ref_count(hz_page_folio(page)) != 1)
 			continue;
+		hz_page_begins(page);
 		list_move(&page->list, &released);
 		atomic_long_dec(&node->pinned);
 	}
@@ -344,6 +348,7 @@ bool hz_pool_collect(struct hz_node *node)
 	list_for_each_entry_safe(page, next, &released, list) {
 		list_del_init(&page->list);
 		put_on_free_list(page);
+		hz_page_settles(page);
 		/* The last one lets the module go, which stops the daemon first. */
 		module_put(THIS_MODULE);
 	}
