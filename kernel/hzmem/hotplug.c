@@ -121,6 +121,13 @@ static int give_to_kernel(u64 start, u64 size, int node)
 	return error;
 }
 
+/* Neither the kernel nor the pool would know which of its pages have them. */
+static void say_poisoned(u64 start, u64 size)
+{
+	pr_err("%#llx bytes at %#llx have memory errors, and are given to nobody until the next boot\n",
+	       size, start);
+}
+
 /* The node of a range that is the kernel's, online, and in one piece. */
 static int node_of(u64 start, u64 size)
 {
@@ -267,7 +274,7 @@ int hz_hotplug_add(const char *text)
 	return error;
 }
 
-/* If the kernel does not take it, the pool has it again. */
+/* If the kernel does not take it, the pool has it again. What is lost has a line in the log. */
 static int give_range(struct hz_range *range)
 {
 	u64 start = range->start;
@@ -285,14 +292,18 @@ static int give_range(struct hz_range *range)
 	error = hz_pool_remove_range(range, &retired);
 	if (error)
 		return error;
-	if (retired)
+	if (retired) {
+		/* Found since the look above. */
+		say_poisoned(start, size);
 		return -EIO;
+	}
 	error = add_memory(node, start, size, MHP_NONE);
 	if (!error)
 		return 0;
 	pr_err("cannot remove memory: the kernel does not take %#llx bytes at %#llx (error %d)\n",
 	       size, start, error);
-	hz_pool_add_range(start, size, node, added);
+	if (hz_pool_add_range(start, size, node, added))
+		pr_err("nor can hzmem have them again: they are lost until the next boot\n");
 	return error;
 }
 
@@ -348,8 +359,7 @@ void hz_hotplug_exit(void)
 		if (WARN_ON(hz_pool_remove_range(range, &retired)) || !added)
 			continue;
 		if (retired)
-			pr_err("%#llx bytes at %#llx have memory errors, and are given to nobody until the next boot\n",
-			       size, start);
+			say_poisoned(start, size);
 		else
 			give_to_kernel(start, size, node);
 	}
