@@ -56,11 +56,14 @@ void mega_hotplug_leave(int ticket)
  * Waits until memory that was going offline before the notifier was registered has
  * done so, or failed to: that notice has been missed. All of it is done under
  * device_hotplug_lock, which is not exported; but add_cpu() takes it, and does
- * nothing with a CPU that is online, as the first one always is on x86.
+ * nothing with a CPU that is online. Which is online stays so meanwhile: the
+ * first one need not be before 6.5, and is not to be brought back by this.
  */
 static void wait_for_offlining(void)
 {
-	add_cpu(0);
+	cpu_hotplug_disable();
+	add_cpu(cpumask_first(cpu_online_mask));
+	cpu_hotplug_enable();
 }
 
 int mega_hotplug_init(void)

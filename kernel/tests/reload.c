@@ -81,6 +81,34 @@ static void while_opened(void)
 	tap_note("unloaded %u times", unloaded);
 }
 
+#define FIRST_CPU "/sys/devices/system/cpu/cpu0/online"
+
+static bool first_cpu_online(void)
+{
+	char state = 0;
+	int file = open(FIRST_CPU, O_RDONLY | O_CLOEXEC);
+
+	if (file < 0 || read(file, &state, 1) != 1)
+		tap_bail("read " FIRST_CPU);
+	close(file);
+	return state == '1';
+}
+
+/* Waiting for memory that goes offline uses a CPU, and it is no reason to bring one online. */
+static void without_the_first_cpu(void)
+{
+	/* Before 6.5, and where the command line has cpu0_hotplug. */
+	if (access(FIRST_CPU, F_OK)) {
+		tap_note("the first CPU is always online on this kernel");
+		return;
+	}
+	if (!tap_ok(write_file(FIRST_CPU, "0"), "the first CPU goes offline"))
+		return;
+	tap_ok(!module_unload() && !module_load(), "the module is loaded without it");
+	tap_ok(!first_cpu_online(), "and it is offline still");
+	tap_ok(write_file(FIRST_CPU, "1") && first_cpu_online(), "until it is wanted");
+}
+
 int main(void)
 {
 	if (!module_is_there()) {
@@ -90,5 +118,6 @@ int main(void)
 	in_use();
 	in_a_loop();
 	while_opened();
+	without_the_first_cpu();
 	return tap_end();
 }
