@@ -83,8 +83,9 @@ static void set_state(struct hz_entry *entry, enum hz_state state)
 }
 
 /*
- * All zero, with one share that is the caller's. Its cgroup is charged for the entry, and
- * for what it is compressed to later on, whoever compresses it. -ENOSPC: the mount is full.
+ * All zero, with one share that is the caller's. The active cgroup (fault.c), or else the
+ * task's, is charged for the entry, and for what it is compressed to later on, whoever
+ * compresses it. -ENOSPC: the mount is full.
  */
 struct hz_entry *hz_entry_new(struct inode *inode, pgoff_t index)
 {
@@ -105,7 +106,7 @@ struct hz_entry *hz_entry_new(struct inode *inode, pgoff_t index)
 	entry->mount = mount;
 	entry->inode = inode;
 	entry->index = index;
-	entry->memcg = get_mem_cgroup_from_mm(current->mm);
+	entry->memcg = get_mem_cgroup_from_mm(NULL);
 	atomic_long_inc(&mount->states[HZ_ZERO]);
 	return entry;
 }

@@ -33,9 +33,11 @@
 
 #define pr_fmt(fmt) "hzmem: " fmt
 
+#include <linux/memcontrol.h>
 #include <linux/mm.h>
 #include <linux/pagemap.h>
 #include <linux/pgtable.h>
+#include <linux/sched/mm.h>
 #include "compat/compat.h"
 #include "fault.h"
 #include "inode.h"
@@ -305,6 +307,18 @@ static vm_fault_t finish(struct fault *fault, int error)
 	return VM_FAULT_NOPAGE | VM_FAULT_MAJOR;
 }
 
+/* What is made is charged to whose memory it is: that need not be the task's (process_vm_writev()). */
+static int resolve_charged(struct fault *fault)
+{
+	struct mem_cgroup *memcg = get_mem_cgroup_from_mm(fault->vmf->vma->vm_mm);
+	struct mem_cgroup *before = set_active_memcg(memcg);
+	int error = resolve_if_there(fault);
+
+	set_active_memcg(before);
+	mem_cgroup_put(memcg);
+	return error;
+}
+
 static vm_fault_t hz_fault(struct vm_fault *vmf)
 {
 	struct vm_area_struct *vma = vmf->vma;
@@ -331,7 +345,7 @@ static vm_fault_t hz_fault(struct vm_fault *vmf)
 		return VM_FAULT_SIGBUS;
 
 	fault.mount = hz_mount_of(fault.inode->i_sb);
-	error = resolve_if_there(&fault);
+	error = resolve_charged(&fault);
 	return finish(&fault, error);
 }
 

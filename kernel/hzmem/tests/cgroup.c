@@ -3,10 +3,13 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include "hz.h"
@@ -24,7 +27,7 @@ static unsigned int total;
 struct report {
 	unsigned int filled;
 	bool refused;
-	bool right;
+	char *volatile memory;	/* where a process has mapped the file */
 };
 
 struct work {
@@ -108,6 +111,56 @@ static void charged(void)
 	mount_end(&work.mount);
 }
 
+/* Maps the file, in the group, and touches nothing of it. */
+static void lie_still(void *argument)
+{
+	struct work *work = argument;
+
+	enter(work->limit);
+	work->report->memory = map_shared(work->file, work->pages);
+	pause();
+}
+
+/* As a debugger does, from outside of the group. */
+static bool write_to(pid_t process, char *page, char *buffer)
+{
+	struct iovec from = { .iov_base = buffer, .iov_len = HUGE }, to = { .iov_base = page, .iov_len = HUGE };
+
+	return process_vm_writev(process, &from, 1, &to, 1, 0) == (ssize_t)HUGE;
+}
+
+static void written_from_outside(void)
+{
+	struct work work = {
+		.mount = mount_new("hzmem", ALONE), .pages = total + total / 2, .limit = 1L << 30,
+		.report = share(sizeof(*work.report)),
+	};
+	char *buffer = map_aligned(HUGE);
+	long bytes, charged;
+	unsigned int i;
+	pid_t owner;
+
+	work.file = file_new(&work.mount);
+	owner = start(lie_still, &work);
+	wait_until(work.report->memory);
+	for (i = 0; i < work.pages; i++) {
+		text_fill(buffer, TEXT_LINES, i);
+		if (!write_to(owner, work.report->memory + i * HUGE, buffer))
+			break;
+	}
+	tap_equal(i, work.pages, "who is not in the group writes to all the pages of a process that is, and that has touched none");
+	bytes = count_of(&work.mount, "compressed_bytes");
+	charged = keyed(GROUP "memory.stat", "vmalloc");
+	tap_ok(bytes > 0 && charged >= bytes / 2 && charged <= 2 * bytes, "that one's group is charged for what they are compressed to");
+	tap_note("%ld bytes compressed, %ld charged as vmalloc", bytes, charged);
+	kill(owner, SIGKILL);
+	ended(owner);
+	close(work.file);
+	mount_end(&work.mount);
+	munmap(buffer, HUGE);
+	tap_ok(wait_until(keyed(GROUP "memory.stat", "vmalloc") < bytes / 4), "and no more when the file has gone");
+}
+
 static void at_its_limit(void)
 {
 	struct work work = {
@@ -156,6 +209,7 @@ int main(void)
 		return tap_end();
 	}
 	charged();
+	written_from_outside();
 	at_its_limit();
 	tap_equal(node_count(-1, "free"), total, "every page is given back");
 	return tap_end();
