@@ -202,13 +202,19 @@ bool hz_entry_hopeless(const struct hz_entry *entry)
 	       page->refused_by == READ_ONCE(entry->mount->settings.algorithm);
 }
 
-/* Forgets that it was found incompressible: the algorithm is another one now. */
-void hz_entry_retry(struct hz_entry *entry)
+/*
+ * Forgets that it was found incompressible: the algorithm is another one now. -EINTR: the task
+ * is being killed.
+ */
+int hz_entry_retry(struct hz_entry *entry)
 {
-	mutex_lock(&entry->lock);
+	/* Who forks with the page held may be looking for one for the child. */
+	if (mutex_lock_killable(&entry->lock))
+		return -EINTR;
 	if (entry->state == HZ_RESIDENT)
 		unmark_incompressible(entry);
 	mutex_unlock(&entry->lock);
+	return 0;
 }
 
 /* The page is nobody's then, and in no list; the entry's state is to be set. */

@@ -72,7 +72,7 @@ int hz_entry_load(struct hz_entry *entry, enum hz_event *how);
 bool hz_entry_held(const struct hz_entry *entry);
 void hz_entry_changes(struct hz_entry *entry);
 bool hz_entry_hopeless(const struct hz_entry *entry);
-void hz_entry_retry(struct hz_entry *entry);
+int hz_entry_retry(struct hz_entry *entry);
 bool hz_entry_young(struct hz_entry *entry);
 bool hz_entry_used(struct hz_entry *entry);
 int hz_entry_compress(struct hz_entry *entry, struct hz_work *work,

@@ -266,6 +266,36 @@ int hz_options_complete(struct fs_context *context)
 	return 0;
 }
 
+/*
+ * Changes what was given, and leaves all else as it is now: it need not be what it was when
+ * the options were begun with. Who reads a field finds the old value or the new one.
+ */
+void hz_options_apply(const struct hz_options *options,
+		      struct hz_settings *settings)
+{
+	const struct hz_settings *new = &options->settings;
+	unsigned long given = options->given;
+
+	if (given & BIT(OPTION_SIZE))
+		WRITE_ONCE(settings->size, new->size);
+	if (given & BIT(OPTION_UID))
+		WRITE_ONCE(settings->uid, new->uid);
+	if (given & BIT(OPTION_GID))
+		WRITE_ONCE(settings->gid, new->gid);
+	if (given & BIT(OPTION_MODE))
+		WRITE_ONCE(settings->mode, new->mode);
+	if (given & BIT(OPTION_COMPRESS))
+		WRITE_ONCE(settings->algorithm, new->algorithm);
+	if (given & BIT(OPTION_WATERMARK))
+		WRITE_ONCE(settings->watermark, new->watermark);
+	if (given & BIT(OPTION_PERIOD))
+		WRITE_ONCE(settings->period_ms, new->period_ms);
+	if (given & BIT(OPTION_COMPRESSED))
+		WRITE_ONCE(settings->compressed_limit, new->compressed_limit);
+	if (given & BIT(OPTION_READAHEAD))
+		WRITE_ONCE(settings->readahead, new->readahead);
+}
+
 bool hz_options_root_given(const struct hz_options *options)
 {
 	return options->given &

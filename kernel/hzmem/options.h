@@ -20,6 +20,8 @@ void hz_options_default(struct hz_options *options);
 int hz_options_parse(struct fs_context *context,
 		     struct fs_parameter *parameter);
 int hz_options_complete(struct fs_context *context);
+void hz_options_apply(const struct hz_options *options,
+		      struct hz_settings *settings);
 bool hz_options_root_given(const struct hz_options *options);
 void hz_options_show(struct seq_file *out, const struct hz_settings *settings);
 

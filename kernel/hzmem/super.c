@@ -134,13 +134,14 @@ static void apply_to_root(struct super_block *sb,
 	inode_unlock(root);
 }
 
-/* What does not compress with one algorithm may with another. */
+/* What does not compress with one algorithm may with another. Who is killed leaves the rest as it is. */
 static void retry_incompressible(struct hz_mount *mount)
 {
 	struct hz_entry *entry;
 	unsigned long count;
 	int list;
 	int node;
+	int error;
 
 	for (node = 0; node < nr_node_ids; node++) {
 		for (list = 0; list < HZ_LISTS; list++) {
@@ -149,8 +150,10 @@ static void retry_incompressible(struct hz_mount *mount)
 				entry = hz_lru_rotate(&mount->lrus[node], list);
 				if (!entry)
 					break;
-				hz_entry_retry(entry);
+				error = hz_entry_retry(entry);
 				hz_entry_put(entry);
+				if (error)
+					return;
 				cond_resched();
 			}
 		}
@@ -162,23 +165,23 @@ static int reconfigure(struct fs_context *context)
 	struct super_block *sb = context->root->d_sb;
 	struct hz_mount *mount = hz_mount_of(sb);
 	struct hz_options *options = context->fs_private;
+	struct hz_settings wanted = mount->settings;
 	bool other_algorithm;
-	unsigned long size;
 	int error;
 
 	error = hz_options_complete(context);
-	if (!error)
-		error = hz_pool_prepare(options->settings.algorithm);
 	if (error)
 		return error;
-	size = options->settings.size;
-	if (size && size < atomic_long_read(&mount->used))
+	hz_options_apply(options, &wanted);
+	error = hz_pool_prepare(wanted.algorithm);
+	if (error)
+		return error;
+	if (wanted.size && wanted.size < atomic_long_read(&mount->used))
 		return invalf(context,
 			      "hzmem: size: %lu pages are in use, which is more",
 			      atomic_long_read(&mount->used));
-	other_algorithm = options->settings.algorithm !=
-			  mount->settings.algorithm;
-	mount->settings = options->settings;
+	other_algorithm = wanted.algorithm != mount->settings.algorithm;
+	hz_options_apply(options, &mount->settings);
 	if (other_algorithm)
 		retry_incompressible(mount);
 	if (hz_options_root_given(options))
@@ -199,7 +202,7 @@ static const struct fs_context_operations context_operations = {
 	.free = free_context,
 };
 
-/* Remounting begins with what is set; what is not given stays. */
+/* Remounting begins with what is set, by which options are judged; what is not given stays. */
 static int init_context(struct fs_context *context)
 {
 	struct hz_options *options = kzalloc(sizeof(*options), GFP_KERNEL);

@@ -200,6 +200,21 @@ static void every_compressor(void)
 	}
 }
 
+/* Begun before another remount, and carried out after it. */
+static void remounted_by_two(void)
+{
+	struct mount mount = mount_new("hzmem", "watermark=60,readahead=1");
+	int context = fspick(AT_FDCWD, mount.path, FSPICK_CLOEXEC);
+
+	tap_equal(remount(&mount, "watermark=70,compress=none"), 0, "a remount while another one has begun");
+	tap_ok(context >= 0 && !fsconfig(context, FSCONFIG_SET_STRING, "readahead", "4", 0) &&
+	       !fsconfig(context, FSCONFIG_CMD_RECONFIGURE, NULL, NULL, 0), "which is then carried out");
+	tap_ok(set_to(&mount, "readahead", "4"), "it changes what it was given");
+	tap_ok(set_to(&mount, "watermark", "70") && set_to(&mount, "compress", "none"), "and leaves what the other one was");
+	close(context);
+	mount_end(&mount);
+}
+
 int main(void)
 {
 	refused();
@@ -208,6 +223,7 @@ int main(void)
 	given();
 	without_limits();
 	remounted();
+	remounted_by_two();
 	limited();
 	every_compressor();
 	return tap_end();
