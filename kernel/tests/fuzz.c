@@ -6,7 +6,8 @@
  *   victims    processes that map, touch, collapse, page out, fork and exit, and
  *              look whether their memory is what they wrote; and processes whose
  *              shared memory another one collapses, punches, truncates and extends,
- *              which takes page tables away from under them
+ *              which takes page tables away from under them: of a memfd, and of a
+ *              file of a tmpfs that has huge pages from the first touch on
  *   swap       to zram, where the kernel has it
  *   reloading  of the module
  *   a witness  sparse memory that is moved about all the time and must not change
@@ -22,6 +23,8 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
 #include <sys/swap.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -33,6 +36,8 @@
 #include "tap.h"
 
 #define VICTIMS 4
+/* Where a tmpfs with huge pages is mounted. */
+#define FOLDER "/tmp/fuzz-huge"
 #define CALLERS 2
 /* Garbage, and then each of the device's. */
 #define REQUESTS 8
@@ -43,6 +48,7 @@ struct board {
 	volatile bool quiet;		/* callers let go of the device */
 	volatile pid_t victims[VICTIMS];
 	uint64_t end;			/* of memory, in frames */
+	bool folder;			/* there is one */
 	bool giant;			/* the kernel has giant pages */
 	bool free_zero;			/* and gives back what is zero-filled */
 	bool exchange;			/* and exchanges huge pages */
@@ -52,6 +58,7 @@ struct board {
 	unsigned long exchanged;	/* pairs */
 	unsigned long lives;		/* of victims */
 	unsigned long collapses;	/* of memory that a victim shares */
+	unsigned long in_folder;	/* lives with a file there */
 	unsigned long reloads;
 	unsigned long wrong;		/* pages that were not as written */
 	unsigned long strange;		/* errors that must not be */
@@ -194,6 +201,16 @@ static void disturb(const struct shared *shared)
 	}
 }
 
+/* Of base pages that are to be collapsed; or of a file system that has huge pages from the first touch on, if there is one. */
+static int shared_file(void)
+{
+	if (board->folder && below(2)) {
+		add(&board->in_folder);
+		return open(FOLDER, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+	}
+	return memfd_create("victim", MFD_CLOEXEC);
+}
+
 /* One life of a process whose memory is changed from outside. It maps by tables what it can, and never touches what may be cut off. */
 static void live_shared(void)
 {
@@ -202,7 +219,7 @@ static void live_shared(void)
 	pid_t other;
 
 	shared.pages = 512 * (3 + below(3));
-	shared.file = memfd_create("victim", MFD_CLOEXEC);
+	shared.file = shared_file();
 	shared.memory = map_aligned(shared.pages * PAGE);
 	if (shared.file < 0 || ftruncate(shared.file, shared.pages * PAGE) ||
 	    mmap(shared.memory, shared.pages * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, shared.file, 0) == MAP_FAILED)
@@ -668,6 +685,7 @@ static void victim(void)
 static bool every_request_succeeded(void)
 {
 	return board->calls[1] && board->calls[2] && board->calls[3] && board->done && board->collapses &&
+	       (!board->folder || board->in_folder) &&
 	       (!board->giant || (board->calls[4] && board->calls[5])) &&
 	       (!board->free_zero || board->calls[6]) &&
 	       (!board->exchange || (board->calls[7] && board->exchanged));
@@ -689,6 +707,7 @@ int main(int argc, char **argv)
 	if (board == MAP_FAILED)
 		tap_bail("mmap");
 	board->end = end_frame(device);
+	board->folder = !mkdir(FOLDER, 0700) && !mount("none", FOLDER, "tmpfs", 0, "huge=always");
 	board->giant = giant_available(device);
 	board->free_zero = free_zero_available(device);
 	board->exchange = exchange_available(device);
@@ -725,7 +744,11 @@ int main(int argc, char **argv)
 		 board->calls[3], board->errors[3], board->done, board->calls[4], board->errors[4],
 		 board->calls[5], board->errors[5], board->calls[6], board->errors[6],
 		 board->calls[7], board->errors[7], board->exchanged, board->errors[0]);
-	tap_note("%lu lives of victims, %lu collapses of shared memory, %lu reloads", board->lives, board->collapses,
-		 board->reloads);
+	tap_note("%lu lives of victims, %lu with a file that has huge pages from the first, %lu collapses of shared memory, %lu reloads",
+		 board->lives, board->in_folder, board->collapses, board->reloads);
+	if (board->folder) {
+		umount2(FOLDER, MNT_DETACH);
+		rmdir(FOLDER);
+	}
 	return tap_end();
 }
