@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use mega_core::HUGE_PAGE_SIZE;
 
 use crate::kernel::Kernel;
+use crate::settings::thp_mode::{self, ThpMode};
 
 /// DAMON's instances.
 const DAMON: &str = "/sys/kernel/mm/damon/admin/kdamonds";
@@ -18,6 +19,7 @@ pub(super) fn find(kernel: &dyn Kernel) -> Vec<String> {
         generations(kernel),
         khugepaged(kernel),
         smaller_sizes(kernel),
+        bpf_policy(kernel),
     ]
     .into_iter()
     .flatten()
@@ -80,11 +82,10 @@ fn text(kernel: &dyn Kernel, path: &Path) -> Option<String> {
     Some(String::from_utf8_lossy(&text).trim().to_owned())
 }
 
-/// Sizes between base and huge pages that faults may take (6.8), and that khugepaged collapses to as well (7.2).
+/// Sizes between base and huge pages that faults may take (6.8), and where the kernel can, khugepaged makes too.
 fn smaller_sizes(kernel: &dyn Kernel) -> Option<String> {
-    let folder = Path::new("/sys/kernel/mm/transparent_hugepage");
     let mut sizes: Vec<u64> = kernel
-        .list(folder)
+        .list(Path::new(thp_mode::FOLDER))
         .ok()?
         .iter()
         .filter_map(|name| {
@@ -96,17 +97,38 @@ fn smaller_sizes(kernel: &dyn Kernel) -> Option<String> {
         })
         .filter(|&size: &u64| size << 10 < HUGE_PAGE_SIZE)
         .filter(|size| {
-            let setting = text(kernel, &folder.join(format!("hugepages-{size}kB/enabled")));
-            setting.is_some_and(|setting| !setting.contains("[never]"))
+            let in_force = thp_mode::of_size(kernel, size << 10);
+            in_force.is_ok_and(|in_force| in_force.mode != ThpMode::Never)
         })
         .collect();
     sizes.sort_unstable();
+    let by_khugepaged = match sizes.first()? {
+        size if khugepaged_makes(kernel, *size) => ", and khugepaged makes such ones",
+        _ => "",
+    };
     let sizes: Vec<String> = sizes.iter().map(u64::to_string).collect();
-    (!sizes.is_empty()).then(|| {
-        format!(
-            "page faults may take folios of {} kB (hugepages-*kB/enabled), and khugepaged of Linux 7.2 and newer makes such ones: mega counts their memory as base pages, and `mega scan` shows them",
-            sizes.join(", ")
-        )
+    Some(format!(
+        "page faults may take folios of {} kB (hugepages-*kB/enabled){by_khugepaged}: mega counts their memory as base pages, and `mega scan` shows them",
+        sizes.join(", ")
+    ))
+}
+
+/// Whether khugepaged collapses to folios of `size` kB where their mode lets it (7.2): since it does, it counts the ones it allocates.
+fn khugepaged_makes(kernel: &dyn Kernel, size: u64) -> bool {
+    let count = format!("hugepages-{size}kB/stats/collapse_alloc");
+    text(kernel, &Path::new(thp_mode::FOLDER).join(count)).is_some()
+}
+
+/// The operations by which a BPF program would choose page sizes, as they are called where they were proposed to Linux.
+const BPF_OPERATIONS: &[u8] = b"bpf_thp_ops";
+
+/// Whether the kernel has a hook by which a BPF program decides on page sizes. No Linux up to 7.3 has one (seen in the source of 7.2 and
+/// 7.3: nothing in mm/ is a struct_ops). So this is for later ones, and asks their types.
+fn bpf_policy(kernel: &dyn Kernel) -> Option<String> {
+    let types = kernel.read(Path::new("/sys/kernel/btf/vmlinux")).ok()?;
+    let mut names = types.split(|&byte| byte == 0);
+    names.any(|name| name == BPF_OPERATIONS).then(|| {
+        "this kernel lets a BPF program decide on page sizes (bpf_thp_ops): if `bpftool struct_ops` lists one, leave its processes to it or to mega, not to both".to_owned()
     })
 }
 
@@ -125,21 +147,18 @@ fn generations(kernel: &dyn Kernel) -> Option<String> {
     })
 }
 
-/// khugepaged promotes on its own where the mode lets it.
+/// khugepaged promotes on its own where the mode lets it. (`khugepaged/defrag` says how hard it tries to get a block, not whether it
+/// is at work: `alloc_hugepage_khugepaged_gfpmask()` in mm/khugepaged.c.)
 fn khugepaged(kernel: &dyn Kernel) -> Option<String> {
-    let mode = crate::settings::thp_mode::read(kernel).ok()?;
-    let defrag = kernel
-        .read(Path::new(
-            "/sys/kernel/mm/transparent_hugepage/khugepaged/defrag",
-        ))
-        .ok()?;
-    let which = match mode {
-        crate::settings::thp_mode::ThpMode::Always => "every process",
-        crate::settings::thp_mode::ThpMode::Madvise => "memory that programs asked huge pages for",
-        crate::settings::thp_mode::ThpMode::Never => return None,
+    let in_force = thp_mode::of_huge_pages(kernel).ok()?;
+    let which = match in_force.mode {
+        ThpMode::Always => "every process",
+        ThpMode::Madvise => "memory that programs asked huge pages for",
+        ThpMode::Never => return None,
     };
-    (defrag.trim_ascii() == b"1")
-        .then(|| format!("khugepaged promotes on its own in {which} (THP mode `{mode}`)"))
+    Some(format!(
+        "khugepaged promotes on its own in {which} ({in_force})"
+    ))
 }
 
 #[cfg(test)]
@@ -165,20 +184,91 @@ mod tests {
         assert_eq!(damon_schemes(&FakeKernel::new()), None);
     }
 
+    const GLOBAL: &str = thp_mode::PATH;
+
+    fn enabled(size: u64) -> String {
+        format!("{}/hugepages-{size}kB/enabled", thp_mode::FOLDER)
+    }
+
     #[test]
     fn sizes_between_that_faults_may_take_are_named_smallest_first() {
-        let size = |size| format!("/sys/kernel/mm/transparent_hugepage/hugepages-{size}kB/enabled");
         let off = "always inherit madvise [never]\n";
         let kernel = FakeKernel::with_files(&[
-            (size(64), "always inherit [madvise] never\n"),
-            (size(16), "[always] inherit madvise never\n"),
-            (size(32), off),
-            (size(2048), "always [inherit] madvise never\n"),
+            (GLOBAL.to_owned(), "[always] madvise never\n"),
+            (enabled(64), "always inherit [madvise] never\n"),
+            (enabled(16), "[always] inherit madvise never\n"),
+            (enabled(32), off),
+            (enabled(128), "always [inherit] madvise never\n"),
+            (enabled(2048), "always [inherit] madvise never\n"),
         ]);
-        assert!(smaller_sizes(&kernel).unwrap().contains("16, 64 kB"));
+        assert!(
+            smaller_sizes(&kernel)
+                .unwrap()
+                .contains("of 16, 64, 128 kB")
+        );
+        // What is inherited from `never` is never.
+        let never = b"always madvise [never]\n".to_vec();
+        kernel.state().files.insert(GLOBAL.into(), never);
+        assert!(smaller_sizes(&kernel).unwrap().contains("of 16, 64 kB"));
         for on in [16, 64] {
-            kernel.state().files.insert(size(on).into(), off.into());
+            kernel.state().files.insert(enabled(on).into(), off.into());
         }
         assert_eq!(smaller_sizes(&kernel), None);
+    }
+
+    #[test]
+    fn a_hook_for_bpf_policies_is_told_by_the_kernels_types() {
+        let found = |types: &str| {
+            bpf_policy(&FakeKernel::with_files(&[(
+                "/sys/kernel/btf/vmlinux",
+                types,
+            )]))
+        };
+        assert!(found("\0task_struct\0bpf_thp_ops\0mm_struct\0").is_some());
+        assert_eq!(found("\0task_struct\0my_bpf_thp_ops_x\0"), None);
+        assert_eq!(bpf_policy(&FakeKernel::new()), None);
+    }
+
+    #[test]
+    fn khugepaged_makes_smaller_sizes_where_it_counts_them() {
+        let kernel = FakeKernel::with_files(&[
+            (GLOBAL.to_owned(), "[always] madvise never\n"),
+            (enabled(64), "[always] inherit madvise never\n"),
+        ]);
+        assert!(!smaller_sizes(&kernel).unwrap().contains("khugepaged"));
+        let count = format!("{}/hugepages-64kB/stats/collapse_alloc", thp_mode::FOLDER);
+        kernel.state().files.insert(count.into(), b"0\n".to_vec());
+        assert!(smaller_sizes(&kernel).unwrap().contains("khugepaged"));
+    }
+
+    #[test]
+    fn khugepaged_is_at_work_where_the_mode_of_huge_pages_lets_it_whatever_its_defrag_says() {
+        let defrag = format!("{}/khugepaged/defrag", thp_mode::FOLDER);
+        let found = |global: &str, of_huge_pages: &str, defrag_says: &str| {
+            khugepaged(&FakeKernel::with_files(&[
+                (GLOBAL.to_owned(), global),
+                (enabled(2048), of_huge_pages),
+                (defrag.clone(), defrag_says),
+            ]))
+        };
+        let inherit = "always [inherit] madvise never\n";
+        let never = "always madvise [never]\n";
+        for defrag_says in ["0\n", "1\n"] {
+            let found = |global, of_huge_pages| found(global, of_huge_pages, defrag_says);
+            let all = found("[always] madvise never\n", inherit).unwrap();
+            assert!(all.contains("every process"), "{all}");
+            let advised = found("always [madvise] never\n", inherit).unwrap();
+            assert!(advised.contains("asked"), "{advised}");
+            assert_eq!(found(never, inherit), None);
+            let own = found(never, "[always] inherit madvise never\n").unwrap();
+            assert!(own.contains("hugepages-2048kB"), "{own}");
+            assert_eq!(
+                found(
+                    "[always] madvise never\n",
+                    "always inherit madvise [never]\n"
+                ),
+                None
+            );
+        }
     }
 }

@@ -78,7 +78,7 @@ fn tried(result: &io::Result<()>) -> (State, String) {
 
 fn huge_pages(probes: &Probes) -> Feature {
     let (state, seen) = match &probes.mode {
-        Ok(mode) => (State::Available, format!("mode `{mode}`")),
+        Ok(in_force) => (State::Available, in_force.to_string()),
         Err(error) => (State::Missing, error.to_string()),
     };
     Feature {
@@ -300,7 +300,7 @@ fn fault_control(probes: &Probes) -> Feature {
         state,
         seen,
         needed_for: "`--fault base` without a change to other processes",
-        cost_if_missing: "where the global THP mode is `always`, it is `madvise` for that time, for all processes",
+        cost_if_missing: "where the THP mode is `always`, it is `madvise` for that time, for all processes",
         remedy: "boot Linux 6.18 or newer",
         required: false,
     }

@@ -143,7 +143,7 @@ pub(crate) fn examine_with(kernel: &Arc<dyn Kernel>, choice: &Choice) -> Examina
         kernel_release: probes.release.clone(),
         features: decide::features(&probes, choice),
         tracker: decide::tracker(choice),
-        faults: probes.mode.as_ref().ok().map(|&mode| faults::under(mode)),
+        faults: probes.mode.as_ref().ok().map(faults::under),
         other_consumers: consumers::find(kernel.as_ref()),
         stale_state: left_behind.mode,
         stale_settings: left_behind.settings,

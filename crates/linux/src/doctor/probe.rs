@@ -13,7 +13,7 @@ use crate::hzmem;
 use crate::kernel::{Kernel, PagemapScan, category};
 use crate::module::Device;
 use crate::module::interface::Info;
-use crate::settings::thp_mode::{self, ThpMode};
+use crate::settings::thp_mode::{self, InForce};
 
 /// A capability by its number in `linux/capability.h`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,7 +38,8 @@ pub(super) const CAP_SYS_PTRACE: Capability = Capability {
 pub(super) struct Probes {
     pub(super) release: String,
     pub(super) read_only: bool,
-    pub(super) mode: Result<ThpMode, Error>,
+    /// The THP mode in force for huge pages.
+    pub(super) mode: Result<InForce, Error>,
     /// The effective capabilities, a bit each; `None` where they could not be read.
     pub(super) capabilities: Option<u64>,
     pub(super) experiment: Experiment,
@@ -77,7 +78,7 @@ pub(super) fn look(boundary: &Arc<dyn Kernel>) -> Probes {
     Probes {
         release: line(kernel, "/proc/sys/kernel/osrelease").unwrap_or_default(),
         read_only: kernel.is_read_only(),
-        mode: thp_mode::read(kernel),
+        mode: thp_mode::of_huge_pages(kernel),
         capabilities: capabilities(kernel),
         experiment: experiment::run(kernel),
         pagemap_scan: pagemap_scan(kernel),

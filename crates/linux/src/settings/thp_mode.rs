@@ -1,8 +1,10 @@
-//! The global mode of transparent huge pages, changed for a while.
+//! The modes of transparent huge pages, the global one and those of each size (Linux 6.8), changed for a while.
 
-use std::path::Path;
+use std::io;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use mega_core::HUGE_PAGE_SIZE;
 use serde::{Deserialize, Serialize};
 
 use crate::Error;
@@ -10,10 +12,14 @@ use crate::kernel::Kernel;
 use crate::run_dir::RunDir;
 use crate::settings::ledger;
 
-/// Where the kernel keeps it.
+/// Where the kernel keeps the global mode.
 pub const PATH: &str = "/sys/kernel/mm/transparent_hugepage/enabled";
 
-/// The global mode of transparent huge pages.
+/// Where the kernel keeps what it has for each size, in folders named after the size.
+pub(crate) const FOLDER: &str = "/sys/kernel/mm/transparent_hugepage";
+
+/// A mode of transparent huge pages. In the words below, of huge pages; the mode of a smaller size says the same of folios of that
+/// size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ThpMode {
@@ -72,7 +78,80 @@ impl std::fmt::Display for ThpMode {
     }
 }
 
-/// Reads the mode in force.
+/// The mode in force for folios of one size, and the file that decides on it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InForce {
+    /// The mode.
+    pub mode: ThpMode,
+    /// The size's own setting, or the global one where the size inherits it.
+    pub path: PathBuf,
+}
+
+impl InForce {
+    /// Whether the size's own setting decides, whatever the global mode is.
+    #[must_use]
+    pub fn is_of_size(&self) -> bool {
+        self.path != Path::new(PATH)
+    }
+}
+
+impl std::fmt::Display for InForce {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.is_of_size() {
+            true => write!(f, "mode `{}` in {}", self.mode, self.path.display()),
+            false => write!(f, "THP mode `{}`", self.mode),
+        }
+    }
+}
+
+/// The file with the mode of folios of `size` bytes.
+fn path_of(size: u64) -> PathBuf {
+    Path::new(FOLDER).join(format!("hugepages-{}kB/enabled", size >> 10))
+}
+
+/// Reads the mode in force for huge pages.
+///
+/// # Errors
+/// As [`of_size`].
+pub fn of_huge_pages(kernel: &dyn Kernel) -> Result<InForce, Error> {
+    of_size(kernel, HUGE_PAGE_SIZE)
+}
+
+/// Reads the mode in force for folios of `size` bytes of private memory, one of those that the kernel has: the size's own, or the
+/// global mode where that says `inherit` (what it says of huge pages if nobody has changed it) or where sizes have no modes (before
+/// Linux 6.8: Documentation/admin-guide/mm/transhuge.rst).
+///
+/// # Errors
+/// [`Error::Missing`] where the kernel has no transparent huge pages; [`Error::Io`], [`Error::Malformed`].
+pub fn of_size(kernel: &dyn Kernel, size: u64) -> Result<InForce, Error> {
+    let path = path_of(size);
+    let text = match kernel.read(&path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+        read => Some(read.map_err(Error::io("read", &path))?),
+    };
+    match text {
+        Some(text) if !text.windows(INHERIT.len()).any(|part| part == INHERIT) => {
+            let mode = ThpMode::parse(&text).ok_or_else(|| no_mode(&path))?;
+            Ok(InForce { mode, path })
+        }
+        _ => Ok(InForce {
+            mode: read(kernel)?,
+            path: PATH.into(),
+        }),
+    }
+}
+
+/// How a size's setting says that the global mode holds.
+const INHERIT: &[u8] = b"[inherit]";
+
+fn no_mode(path: &Path) -> Error {
+    Error::Malformed {
+        path: path.to_owned(),
+        reason: "names no mode in brackets".to_owned(),
+    }
+}
+
+/// Reads the global mode.
 ///
 /// # Errors
 /// [`Error::Missing`] where the kernel has no transparent huge pages.
@@ -88,17 +167,14 @@ pub fn read(kernel: &dyn Kernel) -> Result<ThpMode, Error> {
             },
             _ => Error::io("read", path)(error),
         })?;
-    ThpMode::parse(&text).ok_or_else(|| Error::Malformed {
-        path: path.to_owned(),
-        reason: "names no mode in brackets".to_owned(),
-    })
+    ThpMode::parse(&text).ok_or_else(|| no_mode(path))
 }
 
-/// Keeps the global mode changed for as long as it lives.
+/// Keeps a mode changed for as long as it lives.
 pub struct Guard(ledger::Guard);
 
 impl Guard {
-    /// Changes the mode to `wants`, having recorded what it was.
+    /// Changes the global mode to `wants`, having recorded what it was.
     ///
     /// # Errors
     /// As [`read`] and [`ledger::Guard::set`]. Then nothing is changed.
@@ -106,6 +182,19 @@ impl Guard {
         // A kernel without huge pages is told apart here.
         read(kernel.as_ref())?;
         ledger::Guard::set(kernel, run_dir, Path::new(PATH), wants.name()).map(Guard)
+    }
+
+    /// Changes the mode that is `in_force` to `wants` where it is kept, having recorded what it was.
+    ///
+    /// # Errors
+    /// As [`ledger::Guard::set`]. Then nothing is changed.
+    pub fn change(
+        kernel: Arc<dyn Kernel>,
+        run_dir: &RunDir,
+        in_force: &InForce,
+        wants: ThpMode,
+    ) -> Result<Self, Error> {
+        ledger::Guard::set(kernel, run_dir, &in_force.path, wants.name()).map(Guard)
     }
 
     /// Gives the mode up: it becomes what the remaining owners want, or what it was.
@@ -166,6 +255,53 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::kernel::fake::FakeKernel;
+
+    #[test]
+    fn a_size_has_its_own_mode_or_inherits_the_global_one() {
+        let of_64_kb = "/sys/kernel/mm/transparent_hugepage/hugepages-64kB/enabled";
+        let in_force = |global: &str, own: &str| {
+            let kernel = FakeKernel::with_files(&[(PATH, global), (of_64_kb, own)]);
+            let in_force = of_size(&kernel, 64 << 10).unwrap();
+            (in_force.mode, in_force.is_of_size())
+        };
+        let never = "always madvise [never]\n";
+        let always = "[always] madvise never\n";
+        let inherit = "always [inherit] madvise never\n";
+        assert_eq!(in_force(never, inherit), (ThpMode::Never, false));
+        assert_eq!(in_force(always, inherit), (ThpMode::Always, false));
+        for (own, mode) in [
+            ("[always] inherit madvise never\n", ThpMode::Always),
+            ("always inherit [madvise] never\n", ThpMode::Madvise),
+            ("always inherit madvise [never]\n", ThpMode::Never),
+        ] {
+            for global in [never, always] {
+                assert_eq!(in_force(global, own), (mode, true));
+            }
+        }
+    }
+
+    #[test]
+    fn before_6_8_the_global_mode_is_that_of_huge_pages() {
+        let kernel = FakeKernel::with_files(&[(PATH, "always [madvise] never\n")]);
+        let in_force = of_huge_pages(&kernel).unwrap();
+        assert_eq!(in_force.mode, ThpMode::Madvise);
+        assert!(!in_force.is_of_size());
+        assert!(matches!(
+            of_huge_pages(&FakeKernel::with_files(&[("/proc/x", "")])),
+            Err(Error::Missing { .. })
+        ));
+    }
+
+    #[test]
+    fn a_setting_without_a_mode_is_an_error() {
+        let own = path_of(HUGE_PAGE_SIZE);
+        let kernel = FakeKernel::with_files(&[(own, "inherit\n")]);
+        assert!(matches!(
+            of_huge_pages(&kernel),
+            Err(Error::Malformed { .. })
+        ));
+    }
 
     #[test]
     fn the_mode_in_brackets_is_in_force() {

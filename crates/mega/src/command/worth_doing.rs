@@ -98,8 +98,9 @@ fn faults(examination: &Examination) -> Option<String> {
     let faults = examination.faults.as_ref()?;
     faults.advice.map(|_| {
         format!(
-            "Set fault = \"base\" in the configuration, or the THP mode to madvise: it is `{}`, so that page faults take \
-             huge pages whether they pay or not",
+            "Set fault = \"base\" in the configuration, or {} to madvise: it is `{}`, so that page faults take huge pages \
+             whether they pay or not",
+            faults.setting.display(),
             faults.thp_mode
         )
     })
@@ -227,6 +228,7 @@ mod tests {
         let mut machine = examination(features, TrackerKind::Mapped);
         machine.faults = Some(Faults {
             thp_mode: ThpMode::Always,
+            setting: mega_linux::settings::thp_mode::PATH.into(),
             take: "huge pages",
             advice: Some("set it"),
         });

@@ -34,7 +34,7 @@ pub(crate) fn fault_mode(kernel: &dyn Kernel, store: &Store, command: &[OsString
         let stored = store.read(&key.name).ok()??;
         Some(stored.profile.verdict_as_a_whole() == Verdict::Huge)
     };
-    match thp_mode::read(kernel) {
+    match thp_mode::of_huge_pages(kernel).map(|in_force| in_force.mode) {
         Ok(ThpMode::Always) if wholly_right() == Some(true) => FaultMode::Inherit,
         _ => FaultMode::Base,
     }

@@ -123,8 +123,10 @@ fn in_words(examination: &Examination) -> String {
     if let Some(faults) = &examination.faults {
         let _ = writeln!(
             text,
-            "faults take {} (THP mode `{}`)",
-            faults.take, faults.thp_mode
+            "faults take {} (`{}` in {})",
+            faults.take,
+            faults.thp_mode,
+            faults.setting.display()
         );
         if let Some(advice) = faults.advice {
             let _ = writeln!(text, "{:11}For base pages: {advice}.", "");
