@@ -11,7 +11,7 @@ use crate::kernel::Refused;
 use crate::observe::tracker_choice::Choice;
 use crate::{Error, TrackerKind};
 
-/// The series of Linux on which hzmem's own tests were seen to pass (`kernel/vm/suites/run hzmem`).
+/// The series of Debian's kernels on which hzmem's own tests were seen to pass (`kernel/vm/suites/run hzmem`).
 const HZMEM_TESTED: [&str; 3] = ["6.12", "7.2", "7.3"];
 
 /// Every feature, in the order in which they matter.

@@ -9,8 +9,8 @@ use crate::module::interface::{
     FEATURE_AVOID, FEATURE_COMPACT, FEATURE_COMPACT_COUNTS, FEATURE_KEEPS_YOUNG, Info,
 };
 
-/// The series of Linux on which the module's own tests were seen to pass (`kernel/vm/suites/run module`).
-const TESTED: [&str; 4] = ["6.1", "6.12", "7.2", "7.3"];
+/// The kernels on which the module's own tests were seen to pass (`kernel/vm/suites/run module`, and `giant`).
+const TESTED: [&str; 5] = ["6.1", "6.12", "7.2", "7.3", "6.12-anon-pud"];
 
 /// What a kernel may lack for the module, as its features say.
 const MAY_LACK: [(u64, &str); 4] = [
@@ -85,14 +85,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_series_that_were_seen_to_pass_are_tested() {
+    fn kernels_on_which_the_tests_were_seen_to_pass_are_tested() {
         for release in [
             "6.1.0-56-cloud-amd64",
-            "6.12.5",
+            "6.12.117+deb12-cloud-amd64",
+            "6.12.117+deb13-cloud-amd64",
+            "6.12.117-anon-pud",
             "7.2.12+deb13-cloud-amd64",
             "7.3.4+deb13-cloud-amd64",
         ] {
             assert_eq!(untested(release, &TESTED), None, "{release}");
+        }
+        // RHEL's 6.12, and one that somebody built.
+        for release in ["6.12.0-55.el10.x86_64", "6.12.5"] {
+            assert!(untested(release, &TESTED).is_some(), "{release}");
         }
     }
 
