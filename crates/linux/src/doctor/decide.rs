@@ -31,6 +31,7 @@ pub(super) fn features(probes: &Probes, choice: &Choice) -> Vec<Feature> {
         fault_control(probes),
         read_memory(probes),
         shared_memory(probes),
+        super::program_text::feature(&probes.program_text),
         cgroups(probes),
         whole_blocks(probes),
         tlb_miss_counter(probes),

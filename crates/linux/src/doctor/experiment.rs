@@ -80,8 +80,10 @@ fn collapse_and_split(kernel: &dyn Kernel, region: &Range<u64>) -> io::Result<Ex
 /// Bytes of one of our mappings.
 pub(crate) struct Sizes {
     resident: u64,
-    /// Of those, in huge pages.
+    /// Of those, in huge pages of private memory.
     pub(crate) huge: u64,
+    /// Of those, in huge pages of files.
+    pub(super) huge_of_files: u64,
 }
 
 /// What `smaps` says of our own mapping that holds `region`.
@@ -111,6 +113,7 @@ fn parse(smaps: &str, region: &Range<u64>) -> Option<Sizes> {
     Some(Sizes {
         resident: field("Rss:")?,
         huge: field("AnonHugePages:")?,
+        huge_of_files: field("FilePmdMapped:").unwrap_or(0),
     })
 }
 
@@ -121,10 +124,11 @@ mod tests {
     #[test]
     fn sizes_are_those_of_the_mapping_that_holds_the_region() {
         let smaps = "00200000-00400000 rw-p 00000000 00:00 0\nRss:  4 kB\nAnonHugePages: 0 kB\n\
-                     00400000-00a00000 rw-p 00000000 00:00 0\nRss:  2052 kB\nAnonHugePages: 2048 kB\nVmFlags: rd\n\
+                     00400000-00a00000 rw-p 00000000 00:00 0\nRss:  2052 kB\nAnonHugePages: 2048 kB\nFilePmdMapped: 4096 kB\nVmFlags: rd\n\
                      00a00000-00b00000 rw-p 00000000 00:00 0\nRss:  8 kB\nAnonHugePages: 0 kB\n";
         let sizes = parse(smaps, &(0x60_0000..0x80_0000)).unwrap();
         assert_eq!((sizes.resident, sizes.huge), (2052 << 10, 2 << 20));
+        assert_eq!(sizes.huge_of_files, 4 << 20);
         assert!(parse(smaps, &(0xa0_0000..0xc0_0000)).is_none());
         assert!(parse("", &(0..1)).is_none());
     }

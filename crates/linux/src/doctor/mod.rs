@@ -1,7 +1,7 @@
 //! Says what this kernel and these privileges allow, what each missing thing costs, and how to get it.
 //!
 //! `probe` looks and `decide` judges what it saw. Nothing is applied. The only memory that changes is a few MiB of this
-//! process's own, on which promotion and demotion are tried.
+//! process's own, on which promotion and demotion are tried, and the place of the first 2 MiB of mega's program in the page cache.
 
 mod consumers;
 mod decide;
@@ -10,6 +10,7 @@ mod faults;
 mod left_behind;
 mod module;
 mod probe;
+mod program_text;
 mod tested;
 
 use std::sync::Arc;

@@ -1,8 +1,10 @@
-//! Memory of this process's own: for the trackers and the calibration to try things on, and to have blocks touched. All
+//! Memory of this process's own: for the trackers, the calibration and the doctor to try things on, and to have blocks touched. All
 //! their `unsafe` outside the BPF loader is here.
 
+use std::fs::File;
 use std::io;
 use std::ops::Range;
+use std::os::fd::AsRawFd;
 use std::ptr;
 use std::sync::atomic::AtomicU64;
 
@@ -132,5 +134,44 @@ impl Drop for OwnMemory {
     fn drop(&mut self) {
         // SAFETY: the mapping is this struct's own, and nothing refers to it any more.
         unsafe { libc::munmap(self.base, self.length) };
+    }
+}
+
+/// The first 2 MiB of a file, mapped as the text of a program is, at an address that a huge page fits.
+pub(crate) struct OwnText {
+    /// Where it lies. Nothing reads or executes it.
+    place: OwnMemory,
+}
+
+impl OwnText {
+    /// Maps the beginning of `file`, which has to have 2 MiB.
+    ///
+    /// # Errors
+    /// As `mmap`; `EACCES` for a file on a file system without programs (`noexec`).
+    pub(crate) fn of(file: &File) -> io::Result<OwnText> {
+        let place = OwnMemory::new(1)?;
+        let bytes = usize::try_from(HUGE_PAGE_SIZE).map_err(io::Error::other)?;
+        let pointer = place.pointer(place.range.start, HUGE_PAGE_SIZE);
+        // SAFETY: the range is inside the mapping of `place`, which is this struct's own and to which nothing refers; dropping it
+        // unmaps what is put there instead, too.
+        let mapped = unsafe {
+            libc::mmap(
+                pointer.cast(),
+                bytes,
+                libc::PROT_READ | libc::PROT_EXEC,
+                libc::MAP_PRIVATE | libc::MAP_FIXED,
+                file.as_raw_fd(),
+                0,
+            )
+        };
+        match mapped == libc::MAP_FAILED {
+            true => Err(io::Error::last_os_error()),
+            false => Ok(OwnText { place }),
+        }
+    }
+
+    /// Its addresses, a multiple of 2 MiB at both ends.
+    pub(crate) fn range(&self) -> Range<u64> {
+        self.place.range()
     }
 }

@@ -1,4 +1,4 @@
-//! Every mapping of a process, and why huge pages cannot map those that they cannot.
+//! Every mapping of a process, and why mega makes none of it huge where it does not.
 //!
 //! [`super::eligible`] decides; this says in words what it decided, for people who look at a process.
 
@@ -19,16 +19,18 @@ pub struct Part {
     pub name: String,
     /// Whether others who map the same see its writes.
     pub shared: bool,
-    /// Why no huge page can map any of it; `None` where one can map some of it.
+    /// Why mega makes none of it huge; `None` where it may make some of it huge.
     pub obstacle: Option<Obstacle>,
 }
 
-/// Why no huge page can map a mapping.
+/// Why mega makes nothing of a mapping huge. But for files, because no huge page can map it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Obstacle {
     /// It has no aligned 2 MiB.
     TooSmall,
-    /// A file on a disk, or a device.
+    /// A file on a disk, or a device. Of some files some kernels can make a huge page (the doctor tries that, on mega's own text). mega
+    /// does not ask them to: the page cache is the machine's, shared by all who map or read the file, so that neither a process's
+    /// budget nor what mega sees of its accesses fits.
     File,
     /// Hugetlb memory: its pages are large already, and the program's own affair.
     Hugetlb,
