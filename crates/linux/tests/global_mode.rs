@@ -19,7 +19,7 @@ use mega_core::{Action, ActionKind, Cause, Machine, Outcome, Region, RegionRef};
 use mega_linux::kernel::{Kernel, LiveKernel, ReadOnly};
 use mega_linux::run_dir::RunDir;
 use mega_linux::settings::fault::{FaultControl, FaultMode};
-use mega_linux::settings::thp_mode::{self, Guard, ThpMode};
+use mega_linux::settings::thp_mode::{self, Guard, InForce, ThpMode};
 use mega_linux::{Host, HostOptions, LinuxMachine, MachineOptions};
 
 /// What a test that changes the mode holds: alone, with a run directory of its own, and the old mode to put back
@@ -243,6 +243,48 @@ fn where_the_kernel_has_no_control_per_process_the_global_mode_does_it() {
     drop(control);
     assert_eq!(alone.mode(), ThpMode::Always);
     drop(guard);
+}
+
+#[test]
+fn where_huge_pages_have_a_mode_of_their_own_that_is_changed() {
+    let test = "where_huge_pages_have_a_mode_of_their_own_that_is_changed";
+    let own = Path::new("/sys/kernel/mm/transparent_hugepage/hugepages-2048kB/enabled");
+    if !own.exists() {
+        skip(
+            test,
+            "huge pages have no mode of their own before Linux 6.8",
+        );
+        return;
+    }
+    let Some(alone) = Alone::new(test) else {
+        return;
+    };
+    let _global = alone.guard(ThpMode::Never);
+    let in_force = || thp_mode::of_huge_pages(alone.kernel.as_ref()).unwrap();
+    let of_own = |mode| InForce {
+        mode,
+        path: own.to_owned(),
+    };
+    let kernel = || Arc::clone(&alone.kernel);
+    let before = in_force();
+    let guard = Guard::change(
+        kernel(),
+        &alone.run_dir,
+        &of_own(ThpMode::Always),
+        ThpMode::Always,
+    )
+    .unwrap();
+    assert_eq!(in_force(), of_own(ThpMode::Always));
+    let control = FaultControl::by_global_mode(&alone.kernel, &alone.run_dir).unwrap();
+    assert_eq!(in_force(), of_own(ThpMode::Madvise));
+    let mut subject = Subject::start_with(|command| control.apply(command));
+    let range = subject.map("private", 2);
+    subject.fill(&range, 1);
+    assert_eq!(subject.huge_bytes(&range), 0);
+    drop(control);
+    assert_eq!(in_force(), of_own(ThpMode::Always));
+    drop(guard);
+    assert_eq!(in_force(), before);
 }
 
 #[test]
