@@ -43,7 +43,7 @@ kernel_find() {
 		;;
 	*)
 		[[ -f $1 ]] ||
-			die "there is no kernel $1: name stock-7.3, stock-7.2, stock-6.12, stock-6.1, one of kernel/vm/kernels/build, a package or a bzImage"
+			die "there is no kernel $1: name stock-7.3, stock-7.2, stock-6.12, stock-6.12-deb13, stock-6.1, one of kernel/vm/kernels/build, a package or a bzImage"
 		KERNEL_IMAGE=$1
 		;;
 	esac

@@ -7,25 +7,41 @@ stock_suffix() {
 	case $1 in
 	stock-6.12) echo 6.12-cloud-amd64 ;;
 	stock-6.1) echo cloud-amd64 ;;
-	*) die "no stock kernel is called $1; there are stock-7.3, stock-7.2, stock-6.12 and stock-6.1" ;;
+	*) die "no stock kernel is called $1; there are stock-7.3, stock-7.2, stock-6.12, stock-6.12-deb13 and stock-6.1" ;;
 	esac
+}
+
+# stock_suite NAME: the suite of Debian's archive that has a kernel of Debian 13; nothing for the others.
+stock_suite() {
+	case $1 in
+	stock-6.12-deb13) echo trixie ;;
+	stock-7.[23]) echo trixie-backports ;;
+	esac
+}
+
+# stock_newest NAME PART: of Debian 13's packages linux-PART-RELEASE of that kernel the newest.
+stock_newest() {
+	local series=${1#stock-}
+	series=${series%-deb13}
+	newest "^linux-$2-${series/./[.]}[.].*-cloud-amd64$"
 }
 
 # stock_image NAME: prints the folder into which the kernel's packages were unpacked (boot/, lib/modules/).
 stock_image() {
-	local package version APT_OPTIONS=()
-	if [[ $1 == stock-7.[23] ]]; then
-		# Debian 13's backports, which has it in parts.
-		use_suite trixie-backports
-		package=$(newest "^linux-binary-7[.]${1#stock-7.}[.].*-cloud-amd64$")
-		version=$(candidate "$package")
-		cached "stock/${package}_$version" fetch_image "$package=$version" "${package/binary/modules}=$version" \
-			"${package/binary/base}=$version"
-		return
-	fi
-	package=$(dependency "linux-image-$(stock_suffix "$1")" '^linux-image-[0-9].*-cloud-amd64$')
+	local suite package version part packages APT_OPTIONS=()
+	suite=$(stock_suite "$1")
+	[[ -z $suite ]] || use_suite "$suite"
+	case $suite in
+	"") package=$(dependency "linux-image-$(stock_suffix "$1")" '^linux-image-[0-9].*-cloud-amd64$') ;;
+	trixie) package=$(stock_newest "$1" image) ;;
+	trixie-backports) package=$(stock_newest "$1" binary) ;;
+	esac
 	version=$(candidate "$package")
-	cached "stock/${package}_$version" fetch_image "$package=$version"
+	packages=("$package=$version")
+	# The backports have it in parts.
+	[[ $package != linux-binary-* ]] ||
+		for part in modules base; do packages+=("${package/binary/$part}=$version"); done
+	cached "stock/${package}_$version" fetch_image "${packages[@]}"
 }
 
 # fetch_image PACKAGE=VERSION... FOLDER
@@ -38,22 +54,26 @@ fetch_image() {
 	depmod --basedir "$folder" "$release"
 }
 
-# lay_as_before FOLDER: Debian 13's packages have all below /usr, the kernel beside its modules, and the modules compressed.
+# lay_as_before FOLDER: Debian 13's packages have all below /usr, the backports' the kernel beside its modules, and the modules
+# compressed.
 lay_as_before() {
 	local image
 	ln -s usr/lib "$1/lib"
-	image=$(echo "$1"/lib/modules/*/vmlinuz)
-	mkdir -p "$1/boot"
-	mv "$image" "$1/boot/vmlinuz-$(basename "${image%/vmlinuz}")"
+	for image in "$1"/lib/modules/*/vmlinuz; do
+		[[ -f $image ]] || continue
+		mkdir -p "$1/boot"
+		mv "$image" "$1/boot/vmlinuz-$(basename "${image%/vmlinuz}")"
+	done
 	find "$1/usr/lib/modules" -name '*.ko.xz' -exec xz -d {} +
 }
 
 # stock_headers NAME: prints a folder in which `make -C FOLDER M=...` builds a module for that kernel.
 stock_headers() {
-	local suffix package version APT_OPTIONS=()
-	if [[ $1 == stock-7.[23] ]]; then
-		use_suite trixie-backports
-		package=$(newest "^linux-headers-7[.]${1#stock-7.}[.].*-cloud-amd64$")
+	local suite suffix package version APT_OPTIONS=()
+	suite=$(stock_suite "$1")
+	if [[ -n $suite ]]; then
+		use_suite "$suite"
+		package=$(stock_newest "$1" headers)
 		version=$(candidate "$package")
 		cached "stock/${package}_$version-$(sha256sum <"$VM/lib/root.mk" | cut -c 1-16)" make_root "$package"
 		return
