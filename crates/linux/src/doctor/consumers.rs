@@ -200,6 +200,11 @@ mod tests {
             (enabled(32), off),
             (enabled(128), "always [inherit] madvise never\n"),
             (enabled(2048), "always [inherit] madvise never\n"),
+            // A size of shared memory alone.
+            (
+                format!("{}/hugepages-8kB/shmem_enabled", thp_mode::FOLDER),
+                "always [inherit] within_size advise never deny force\n",
+            ),
         ]);
         assert!(
             smaller_sizes(&kernel)

@@ -117,16 +117,22 @@ pub fn of_huge_pages(kernel: &dyn Kernel) -> Result<InForce, Error> {
     of_size(kernel, HUGE_PAGE_SIZE)
 }
 
-/// Reads the mode in force for folios of `size` bytes of private memory, one of those that the kernel has: the size's own, or the
-/// global mode where that says `inherit` (what it says of huge pages if nobody has changed it) or where sizes have no modes (before
-/// Linux 6.8: Documentation/admin-guide/mm/transhuge.rst).
+/// Reads the mode in force for folios of `size` bytes of private memory: the size's own, or the global mode where that says `inherit`
+/// (what it says of huge pages if nobody has changed it). Before Linux 6.8 sizes have no modes, and the global one is that of huge pages
+/// (Documentation/admin-guide/mm/transhuge.rst). A smaller size without a mode is none that private memory has: `never`.
 ///
 /// # Errors
 /// [`Error::Missing`] where the kernel has no transparent huge pages; [`Error::Io`], [`Error::Malformed`].
 pub fn of_size(kernel: &dyn Kernel, size: u64) -> Result<InForce, Error> {
     let path = path_of(size);
     let text = match kernel.read(&path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            if size < HUGE_PAGE_SIZE {
+                let mode = ThpMode::Never;
+                return Ok(InForce { mode, path });
+            }
+            None
+        }
         read => Some(read.map_err(Error::io("read", &path))?),
     };
     match text {
@@ -291,6 +297,12 @@ mod tests {
             of_huge_pages(&FakeKernel::with_files(&[("/proc/x", "")])),
             Err(Error::Missing { .. })
         ));
+    }
+
+    #[test]
+    fn a_smaller_size_without_a_mode_is_never_taken() {
+        let kernel = FakeKernel::with_files(&[(PATH, "[always] madvise never\n")]);
+        assert_eq!(of_size(&kernel, 8 << 10).unwrap().mode, ThpMode::Never);
     }
 
     #[test]
