@@ -6,6 +6,7 @@
 
 #include <linux/memcontrol.h>
 #include <linux/sched/mm.h>
+#include <linux/spinlock.h>
 #include <linux/string.h>
 #include <linux/vmalloc.h>
 #include <linux/xxhash.h>
@@ -13,19 +14,30 @@
 #include "compress.h"
 #include "inject.h"
 #include "limits.h"
+#include "super.h"
 
-/* False if the mount's limit would be passed, which it is not for a moment. */
+/* One charge at a time, so that mounts do not pass together what they have together. */
+static DEFINE_SPINLOCK(charging);
+
+/* What there is already below the limit: the mount's own, or, as limits.c has it, all that share one. */
+static u64 charged(struct hz_mount *mount)
+{
+	if (!READ_ONCE(mount->settings.compressed_limit))
+		return hz_compressed_by_default();
+	return atomic64_read(&mount->compressed_bytes);
+}
+
+/* False if the limit would be passed, which it is not for a moment. */
 static bool charge(struct hz_mount *mount, size_t bytes)
 {
-	u64 limit = hz_limit_compressed(mount);
-	s64 sum = atomic64_read(&mount->compressed_bytes);
+	bool fits;
 
-	do {
-		if (sum + bytes > limit)
-			return false;
-	} while (!atomic64_try_cmpxchg(&mount->compressed_bytes, &sum,
-				       sum + bytes));
-	return true;
+	spin_lock(&charging);
+	fits = charged(mount) + bytes <= hz_limit_compressed(mount);
+	if (fits)
+		atomic64_add(bytes, &mount->compressed_bytes);
+	spin_unlock(&charging);
+	return fits;
 }
 
 /*

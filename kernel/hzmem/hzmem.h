@@ -18,7 +18,7 @@
  *	          reclaim lock of a node
  *	            i_mmap_rwsem	unmapping, reading Accessed bits
  *	              page table lock
- *	                LRU, section, pinned, mount list: spinlocks
+ *	                LRU, section, pinned, charging, mount list: spinlocks
  */
 #ifndef HZMEM_H
 #define HZMEM_H

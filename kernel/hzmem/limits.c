@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What a mount may have, as its options say, and where they say nothing: no mount has
- * all the kernel's memory, whoever may write to it. A share is one of what there is when
+ * What a mount may have, as its options say, and where they say nothing: such mounts do not
+ * have all the kernel's memory, however many they are and whoever may write to them. A share is one of what there is when
  * it is asked for, so it grows with what hzmem is given.
  */
 
@@ -16,7 +16,10 @@
  */
 #define DEFAULT_EXPANSION 4
 
-/* Compressed data, by the kernel's memory in percent: as zswap's max_pool_percent. */
+/*
+ * Compressed data, by the kernel's memory in percent: as zswap's max_pool_percent. All mounts
+ * whose options say nothing have it together (blob.c).
+ */
 #define DEFAULT_COMPRESSED_PERCENT 20
 
 /* In pages; HZ_UNLIMITED: no limit. */

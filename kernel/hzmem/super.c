@@ -49,6 +49,21 @@ struct hz_mount *hz_mount_next(struct hz_mount *mount)
 	return next;
 }
 
+/* Bytes of compressed data of all the mounts that were given no limit for them. */
+u64 hz_compressed_by_default(void)
+{
+	struct hz_mount *mount;
+	u64 sum = 0;
+
+	spin_lock(&mounts_lock);
+	list_for_each_entry(mount, &mounts, list) {
+		if (!READ_ONCE(mount->settings.compressed_limit))
+			sum += atomic64_read(&mount->compressed_bytes);
+	}
+	spin_unlock(&mounts_lock);
+	return sum;
+}
+
 static struct hz_mount *new_mount(const struct hz_settings *settings)
 {
 	struct hz_mount *mount = kzalloc(sizeof(*mount), GFP_KERNEL);

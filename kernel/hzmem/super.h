@@ -6,6 +6,8 @@
 #include <linux/fs.h>
 #include <linux/statfs.h>
 
+u64 hz_compressed_by_default(void);
+
 int hz_statfs(struct dentry *dentry, struct kstatfs *out);
 int hz_show_options(struct seq_file *out, struct dentry *root);
 
