@@ -496,6 +496,34 @@ static void not_compressed(void)
 	nothing_left("held and compressed");
 }
 
+/* ---- Waited for ---------------------------------------------------------- */
+
+/* All pages are in use but one, which somebody held past its end: let go, it can be had, whoever puts it into the free list. */
+static void waited_for(void)
+{
+	struct mount mount;
+	struct pipe_pin pin;
+	char *memory;
+	int file;
+
+	if (!fs_is_hzmem(type))
+		return;
+	mount = mount_new(type, "compress=none,size=unlimited");
+	file = file_new(&mount);
+	memory = map_shared(file, before);
+	for (long i = 0; i < before; i++)
+		memory[i * HUGE] = 1;
+	pin = pipe_pin(memory);
+	fallocate(file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, HUGE);
+	tap_equal(node_count(-1, "pinned"), 1, "the last page is held by a pipe");
+	tap_ok(pipe_unpin(&pin) && wait_until(!node_count(-1, "pinned")), "and let go");
+	tap_ok(!write_faults(memory), "then whoever wants a page has it");
+	unmap_pages(memory, before);
+	close(file);
+	mount_end(&mount);
+	nothing_left("held and wanted");
+}
+
 int main(int argc, char **argv)
 {
 	type = fs_type(argc, argv, 32);
@@ -508,6 +536,7 @@ int main(int argc, char **argv)
 	forced();
 	direct_io();
 	not_compressed();
+	waited_for();
 	mount_end(&mount_);
 	fs_end(type);
 	return tap_end();
