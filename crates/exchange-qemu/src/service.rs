@@ -184,25 +184,30 @@ impl Service {
         }
     }
 
-    /// A reset may change what is RAM: the firmware opens and closes SMRAM.
     fn heed_events(&mut self) -> Result<(), Error> {
         while let Some(event) = self.qmp.event()? {
-            if event["event"] != "RESET" {
-                continue;
-            }
-            match &mut self.carrier {
-                Carrier::Own(exchanger) => *exchanger = None,
-                Carrier::Daemon { connection, .. } => {
-                    if let Some(connection) = connection.take() {
-                        connection.end();
-                    }
-                    // It has not read what rang until now. From here on we wait for the guest.
-                    self.server.answer();
-                    self.server.offer();
-                }
+            if event["event"] == "RESET" {
+                self.begin_anew();
             }
         }
         Ok(())
+    }
+
+    /// The machine was reset: what it had asked for nobody waits for, and what is RAM may have changed, as the firmware opens and
+    /// closes SMRAM. So memory and daemon are looked for when it asks again.
+    fn begin_anew(&mut self) {
+        match &mut self.carrier {
+            Carrier::Own(exchanger) => *exchanger = None,
+            Carrier::Daemon { connection, .. } => {
+                if let Some(connection) = connection.take() {
+                    connection.end();
+                }
+            }
+        }
+        self.server.end_request();
+        // What rang until now was for that.
+        self.server.answer();
+        self.server.offer();
     }
 
     /// No DEVICE_DELETED was seen from QEMU 7.2 when the guest let the device go, so we look.
@@ -223,6 +228,7 @@ impl Service {
             *connection = None;
         }
         self.server.withdraw();
+        self.server.end_request();
         self.server.answer();
         say("the daemon does not serve the guest any more; it copies until the machine is reset");
     }
@@ -250,7 +256,10 @@ impl Service {
     fn serve(&mut self) {
         if let Err(error) = self.prepare() {
             self.server.withdraw();
-            say(&format!("{error}; the guest copies instead"));
+            self.server.end_request();
+            say(&format!(
+                "{error}; the guest copies until the machine is reset"
+            ));
         }
         if let Carrier::Own(Some(exchanger)) = &self.carrier
             && let Some(served) = self.server.serve(exchanger)

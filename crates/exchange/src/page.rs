@@ -29,7 +29,6 @@ pub(crate) mod state {
     pub(crate) const PENDING: u32 = 1;
     pub(crate) const RUNNING: u32 = 2;
     pub(crate) const DONE: u32 = 3;
-    #[cfg(test)]
     pub(crate) const CANCELLED: u32 = 4;
 }
 

@@ -180,6 +180,22 @@ impl Server {
         self.page().header.features.fetch_or(SERVING, Release);
     }
 
+    /// Ends a request whose guest was reset, or whose server is gone: it is never carried out later, and the guest may ask again.
+    /// Nobody serves the page at the time.
+    pub fn end_request(&self) {
+        let page = self.page();
+        change(&page.header.state, state::PENDING, state::CANCELLED);
+        if page.header.state.load(Acquire) != state::RUNNING {
+            return;
+        }
+        for pair in &page.pairs {
+            change(&pair.state, state::PENDING, state::CANCELLED);
+            // Whether it was exchanged its token says.
+            change(&pair.state, state::RUNNING, state::DONE);
+        }
+        change(&page.header.state, state::RUNNING, state::DONE);
+    }
+
     /// Carries out the request that is pending, if there is one. A pair is taken just before it is exchanged, with as many others
     /// as the backend takes at once, so what the guest cancels until then never happens.
     pub fn serve(&self, backend: &impl Backend) -> Option<Served> {

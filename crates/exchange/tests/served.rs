@@ -213,3 +213,45 @@ fn a_hostile_guest_harms_nobody() {
     }
     assert_eq!(exchanger.broken(), None);
 }
+
+#[test]
+fn a_request_of_a_guest_that_was_reset_is_never_carried_out() {
+    let guest = Guest::filled(2, Kind::Huge);
+    let Some(exchanger) = exchanger(vec![guest.range()], "a reset") else {
+        return;
+    };
+    let server = Server::new().unwrap();
+    let page = server.page();
+    request(page, &[pair(0, 1)], 1);
+    server.end_request();
+    assert_eq!(page.header.state.load(Relaxed), CANCELLED);
+    assert_eq!(server.serve(&exchanger), None);
+    guest.assert_holds(0, 0);
+}
+
+#[test]
+fn a_server_that_died_leaves_the_guest_free_to_ask_again() {
+    let guest = Guest::filled(6, Kind::Huge);
+    let Some(exchanger) = exchanger(vec![guest.range()], "a dead server") else {
+        return;
+    };
+    let server = Server::new().unwrap();
+    let page = server.page();
+    request(page, &[pair(0, 1), pair(2, 3), pair(4, 5)], 1);
+    // As one leaves it that dies at the second pair.
+    page.header.state.store(RUNNING, Relaxed);
+    page.pairs[0].state.store(DONE, Relaxed);
+    page.pairs[1].state.store(RUNNING, Relaxed);
+    server.end_request();
+    let states: Vec<u32> = results(page, 3)
+        .into_iter()
+        .map(|(state, _)| state)
+        .collect();
+    assert_eq!(states, [DONE, DONE, CANCELLED]);
+    assert_eq!(page.header.state.load(Relaxed), DONE);
+    assert_eq!(server.serve(&exchanger), None);
+
+    request(page, &[pair(0, 1)], 2);
+    assert_eq!(server.serve(&exchanger).unwrap().exchanged, 1);
+    guest.assert_holds(0, 1);
+}

@@ -1,6 +1,6 @@
 //! One guest, from its VMM's request until either side ends it.
 
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use mega_exchange::daemon::{self, Answer, Received};
@@ -9,6 +9,7 @@ use mega_linux::kernel::Kernel;
 use mega_linux::module::Device;
 use rustix::buffer::spare_capacity;
 use rustix::event::epoll::{self, EventData, EventFlags};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use tracing::info;
@@ -108,9 +109,12 @@ fn until_the_end(
     };
     add(socket, SOCKET, EventFlags::IN | EventFlags::RDHUP)?;
     add(stop, STOP, EventFlags::IN)?;
+    let mut ends = vec![socket.as_fd(), stop.as_fd()];
     // Another process may have the connection too, and keep it open.
-    if let Some(vmm) = guest.vmm.fd() {
-        add(&vmm, VMM, EventFlags::IN)?;
+    let vmm = guest.vmm.fd();
+    if let Some(vmm) = &vmm {
+        add(vmm, VMM, EventFlags::IN)?;
+        ends.push(vmm.as_fd());
     }
     // Each ring is an event of its own. So it need not be read: the VMM has it too, and could have us wait in the read for good.
     add(
@@ -128,7 +132,9 @@ fn until_the_end(
             totals.exchanged += served.exchanged as u64;
             totals.refused += served.refused as u64;
         }
-        std::thread::sleep(LEAST_PAUSE.max(began.elapsed() * PAUSES));
+        if is_end_within(LEAST_PAUSE.max(began.elapsed() * PAUSES), &ends)? {
+            return Ok(totals);
+        }
         events.clear();
         match epoll::wait(&epoll, spare_capacity(&mut events), None) {
             Ok(_) | Err(Errno::INTR) => {}
@@ -138,5 +144,20 @@ fn until_the_end(
         if events.iter().any(is_end) {
             return Ok(totals);
         }
+    }
+}
+
+/// Waits so long, or until one of these says that the guest is to be served no more.
+fn is_end_within(pause: Duration, ends: &[BorrowedFd<'_>]) -> Result<bool, Errno> {
+    let pause = Timespec::try_from(pause).map_err(|_| Errno::INVAL)?;
+    let mut wait: Vec<PollFd<'_>> = ends
+        .iter()
+        .map(|&end| PollFd::from_borrowed_fd(end, PollFlags::IN | PollFlags::RDHUP))
+        .collect();
+    match poll(&mut wait, Some(&pause)) {
+        Ok(ready) => Ok(ready > 0),
+        // A shorter pause once is as well.
+        Err(Errno::INTR) => Ok(false),
+        Err(error) => Err(error),
     }
 }

@@ -1,9 +1,13 @@
 //! Exchanges the memory of a guest by the kernel, in the process of its VMM.
 
-use mega_exchange::{Backend, Blocks, MAX_PAIRS, Memory, Refusal};
+use mega_exchange::{Backend, Blocks, Memory, Refusal};
 use mega_linux::kernel::ProcessHandle;
 use mega_linux::module::{Device, interface};
 use rustix::io::Errno;
+
+/// Pairs of one call: as many as the kernel takes at a time (mm/huge_exchange.c). Where this daemon is stopped in the call, the guest
+/// uses the memory of so many pairs no more, 256 MiB at most.
+const PAIRS_AT_ONCE: usize = 64;
 
 /// A guest's memory, and the process that has it.
 pub(super) struct OfProcess<'a> {
@@ -17,9 +21,8 @@ impl Backend for OfProcess<'_> {
         &self.memory
     }
 
-    /// One call takes milliseconds for all of them.
     fn at_once(&self) -> usize {
-        MAX_PAIRS
+        PAIRS_AT_ONCE
     }
 
     fn carry_out(&self, pairs: &[Blocks]) -> Vec<Result<(), Refusal>> {

@@ -13,8 +13,10 @@
  *          nobody knows, and the others are left alone
  * late     honest, but for a pair or so that is left unsettled and exchanged
  *          some time after
+ * torn     it stops in the middle of some pairs, as a host does that moves page
+ *          by page, and goes on some time after; the others are left alone
  *
- * The last two cost memory that is not to be had again until the next boot.
+ * The last three cost memory that is not to be had again until the next boot.
  */
 
 #include <linux/anon_pud.h>
@@ -25,12 +27,14 @@
 #include <linux/slab.h>
 #include <linux/stop_machine.h>
 #include <linux/string.h>
+#include <linux/vmalloc.h>
 #include <linux/workqueue.h>
 
-enum mode { OFF, HONEST, FAILS, SLOW, LIES, MIXED, DIES, LATE };
+enum mode { OFF, HONEST, FAILS, SLOW, LIES, MIXED, DIES, LATE, TORN };
 
 static const char *const names[] = {
 	"off", "honest", "fails", "slow", "lies", "mixed", "dies", "late",
+	"torn",
 };
 
 static enum mode mode;
@@ -124,6 +128,94 @@ static void exchange_and_die(struct anon_pud_pair *all, unsigned int nr)
 	leave_unsettled(&all[end]);
 }
 
+/* A pair in the middle. A step moves a page: aside, to the target, to the source. */
+struct torn {
+	struct delayed_work work;
+	struct anon_pud_pair pair;
+	void *aside;
+	unsigned int done;
+};
+
+#define STEPS (3 * HPAGE_PMD_NR)
+#define TORN_AT_ONCE 32
+
+static void *page_at(unsigned long frame, unsigned int i)
+{
+	return page_address(pfn_to_page(frame + i));
+}
+
+/* It is in its new place before it leaves the old one. */
+static void move_page(void *to, void *from)
+{
+	memcpy(to, from, PAGE_SIZE);
+	/* Whoever looks here first finds it there. */
+	smp_wmb();
+	memset(from, 0, PAGE_SIZE);
+}
+
+static void step(struct torn *torn)
+{
+	unsigned int i = torn->done % HPAGE_PMD_NR;
+	void *source = page_at(torn->pair.source, i);
+	void *target = page_at(torn->pair.target, i);
+	void *aside = torn->aside + i * PAGE_SIZE;
+
+	switch (torn->done++ / HPAGE_PMD_NR) {
+	case 0:
+		move_page(aside, target);
+		break;
+	case 1:
+		move_page(target, source);
+		break;
+	case 2:
+		move_page(source, aside);
+		break;
+	}
+}
+
+static void go_on(struct work_struct *work)
+{
+	struct torn *torn = container_of(to_delayed_work(work), struct torn,
+					 work);
+
+	while (torn->done < STEPS)
+		step(torn);
+	vfree(torn->aside);
+	kfree(torn);
+}
+
+/* Goes on at once, while the contents are being saved, or up to 30 ms later. */
+static void tear(struct anon_pud_pair *pair)
+{
+	unsigned int end = get_random_u32_below(STEPS);
+	struct torn *torn = kmalloc(sizeof(*torn), GFP_NOIO);
+	void *aside = vmalloc(HPAGE_PMD_SIZE);
+
+	if (!torn || !aside) {
+		vfree(aside);
+		kfree(torn);
+		return;
+	}
+	leave_unsettled(pair);
+	torn->pair = *pair;
+	torn->aside = aside;
+	torn->done = 0;
+	INIT_DELAYED_WORK(&torn->work, go_on);
+	while (torn->done < end)
+		step(torn);
+	queue_delayed_work(queue, &torn->work,
+			   msecs_to_jiffies(get_random_u32_below(30)));
+}
+
+/* Some, so that they stop at many places. */
+static void tear_some(struct anon_pud_pair *all, unsigned int nr)
+{
+	unsigned int i;
+
+	for (i = 0; i < nr; i += DIV_ROUND_UP(nr, TORN_AT_ONCE))
+		tear(&all[i]);
+}
+
 static void exchange_some(struct anon_pud_pair *all, unsigned int nr, enum mode how)
 {
 	unsigned int i;
@@ -151,6 +243,8 @@ static void exchange(struct anon_pud_pair *all, unsigned int nr)
 		msleep(get_random_u32_below(200));
 	if (how == DIES)
 		exchange_and_die(all, nr);
+	else if (how == TORN)
+		tear_some(all, nr);
 	else if (how != LIES)
 		exchange_some(all, nr, how);
 	mutex_unlock(&lock);
@@ -188,7 +282,7 @@ static const struct kernel_param_ops mode_operations = {
 };
 
 module_param_cb(mode, &mode_operations, NULL, 0600);
-MODULE_PARM_DESC(mode, "How well it exchanges: off, honest, fails, slow, lies, mixed, dies, late");
+MODULE_PARM_DESC(mode, "How well it exchanges: off, honest, fails, slow, lies, mixed, dies, late, torn");
 
 static int __init loopback_init(void)
 {
