@@ -230,8 +230,8 @@ static void unsettled(char *span, const char *mode)
 	fill(span, GIANT, 1);
 }
 
-/* Two chunks are lost to giant pages for each of these, so that after the third there may be none left. */
-static void dies(char *span, const char *mode)
+/* Two chunks are lost to giant pages for each of these, so that after the second there may be none left. */
+static void stops(char *span, const char *mode)
 {
 	unsettled(span, mode);
 	tap_equal(promote_surely(device, span).stop, MEGA_PROMOTE_DONE, "%s: it is promoted into another", mode);
@@ -363,7 +363,7 @@ int main(int arguments, char **argument)
 	} modes[] = {
 		{ "honest", whole }, { "slow", whole }, { "fails", in_part }, { "lies", in_part },
 		/* Last, as chunks with frames that are given up can hold no giant page. */
-		{ "torn", dies }, { "dies", dies }, { "late", unsettled },
+		{ "stops", stops }, { "late", unsettled },
 	};
 	static const struct {
 		const char *name;

@@ -9,14 +9,13 @@
  * slow     honest, after a while
  * lies     none is exchanged, and nobody is told
  * mixed    one of these, at random, for each batch
- * dies     after some pairs it stops in the middle: of the pair at which it is
- *          nobody knows, and the others are left alone
+ * stops    after some pairs it stops in the middle of others, as a host does
+ *          that moves page by page, and goes on some time after; the rest is
+ *          left alone
  * late     honest, but for a pair or so that is left unsettled and exchanged
  *          some time after
- * torn     it stops in the middle of some pairs, as a host does that moves page
- *          by page, and goes on some time after; the others are left alone
  *
- * The last three cost memory that is not to be had again until the next boot.
+ * The last two cost memory that is not to be had again until the next boot.
  */
 
 #include <linux/anon_pud.h>
@@ -30,11 +29,10 @@
 #include <linux/vmalloc.h>
 #include <linux/workqueue.h>
 
-enum mode { OFF, HONEST, FAILS, SLOW, LIES, MIXED, DIES, LATE, TORN };
+enum mode { OFF, HONEST, FAILS, SLOW, LIES, MIXED, STOPS, LATE };
 
 static const char *const names[] = {
-	"off", "honest", "fails", "slow", "lies", "mixed", "dies", "late",
-	"torn",
+	"off", "honest", "fails", "slow", "lies", "mixed", "stops", "late",
 };
 
 static enum mode mode;
@@ -116,20 +114,8 @@ static void exchange_late(struct anon_pud_pair *pair)
 			   msecs_to_jiffies(get_random_u32_below(30)));
 }
 
-/* Dies at one pair, before it is exchanged or after. */
-static void exchange_and_die(struct anon_pud_pair *all, unsigned int nr)
-{
-	unsigned int i, end = get_random_u32_below(nr);
-
-	for (i = 0; i < end; i++)
-		exchange_pair(&all[i]);
-	if (get_random_u32_below(2))
-		exchange_pair(&all[end]);
-	leave_unsettled(&all[end]);
-}
-
 /* A pair in the middle. A step moves a page: aside, to the target, to the source. */
-struct torn {
+struct stopped {
 	struct delayed_work work;
 	struct anon_pud_pair pair;
 	void *aside;
@@ -137,7 +123,7 @@ struct torn {
 };
 
 #define STEPS (3 * HPAGE_PMD_NR)
-#define TORN_AT_ONCE 32
+#define STOPPED_AT_ONCE 32
 
 static void *page_at(unsigned long frame, unsigned int i)
 {
@@ -153,14 +139,14 @@ static void move_page(void *to, void *from)
 	memset(from, 0, PAGE_SIZE);
 }
 
-static void step(struct torn *torn)
+static void step(struct stopped *stopped)
 {
-	unsigned int i = torn->done % HPAGE_PMD_NR;
-	void *source = page_at(torn->pair.source, i);
-	void *target = page_at(torn->pair.target, i);
-	void *aside = torn->aside + i * PAGE_SIZE;
+	unsigned int i = stopped->done % HPAGE_PMD_NR;
+	void *source = page_at(stopped->pair.source, i);
+	void *target = page_at(stopped->pair.target, i);
+	void *aside = stopped->aside + i * PAGE_SIZE;
 
-	switch (torn->done++ / HPAGE_PMD_NR) {
+	switch (stopped->done++ / HPAGE_PMD_NR) {
 	case 0:
 		move_page(aside, target);
 		break;
@@ -175,45 +161,47 @@ static void step(struct torn *torn)
 
 static void go_on(struct work_struct *work)
 {
-	struct torn *torn = container_of(to_delayed_work(work), struct torn,
+	struct stopped *stopped = container_of(to_delayed_work(work), struct stopped,
 					 work);
 
-	while (torn->done < STEPS)
-		step(torn);
-	vfree(torn->aside);
-	kfree(torn);
+	while (stopped->done < STEPS)
+		step(stopped);
+	vfree(stopped->aside);
+	kfree(stopped);
 }
 
 /* Goes on at once, while the contents are being saved, or up to 30 ms later. */
-static void tear(struct anon_pud_pair *pair)
+static void stop_in_the_middle(struct anon_pud_pair *pair)
 {
 	unsigned int end = get_random_u32_below(STEPS);
-	struct torn *torn = kmalloc(sizeof(*torn), GFP_NOIO);
+	struct stopped *stopped = kmalloc(sizeof(*stopped), GFP_NOIO);
 	void *aside = vmalloc(HPAGE_PMD_SIZE);
 
-	if (!torn || !aside) {
+	if (!stopped || !aside) {
 		vfree(aside);
-		kfree(torn);
+		kfree(stopped);
 		return;
 	}
 	leave_unsettled(pair);
-	torn->pair = *pair;
-	torn->aside = aside;
-	torn->done = 0;
-	INIT_DELAYED_WORK(&torn->work, go_on);
-	while (torn->done < end)
-		step(torn);
-	queue_delayed_work(queue, &torn->work,
+	stopped->pair = *pair;
+	stopped->aside = aside;
+	stopped->done = 0;
+	INIT_DELAYED_WORK(&stopped->work, go_on);
+	while (stopped->done < end)
+		step(stopped);
+	queue_delayed_work(queue, &stopped->work,
 			   msecs_to_jiffies(get_random_u32_below(30)));
 }
 
-/* Some, so that they stop at many places. */
-static void tear_some(struct anon_pud_pair *all, unsigned int nr)
+/* Of those after the pairs that are exchanged some, so that they stop at many places. */
+static void exchange_and_stop(struct anon_pud_pair *all, unsigned int nr)
 {
-	unsigned int i;
+	unsigned int i, end = get_random_u32_below(nr);
 
-	for (i = 0; i < nr; i += DIV_ROUND_UP(nr, TORN_AT_ONCE))
-		tear(&all[i]);
+	for (i = 0; i < end; i++)
+		exchange_pair(&all[i]);
+	for (; i < nr; i += DIV_ROUND_UP(nr, STOPPED_AT_ONCE))
+		stop_in_the_middle(&all[i]);
 }
 
 static void exchange_some(struct anon_pud_pair *all, unsigned int nr, enum mode how)
@@ -241,10 +229,8 @@ static void exchange(struct anon_pud_pair *all, unsigned int nr)
 	pairs += nr;
 	if (how == SLOW)
 		msleep(get_random_u32_below(200));
-	if (how == DIES)
-		exchange_and_die(all, nr);
-	else if (how == TORN)
-		tear_some(all, nr);
+	if (how == STOPS)
+		exchange_and_stop(all, nr);
 	else if (how != LIES)
 		exchange_some(all, nr, how);
 	mutex_unlock(&lock);
@@ -282,7 +268,7 @@ static const struct kernel_param_ops mode_operations = {
 };
 
 module_param_cb(mode, &mode_operations, NULL, 0600);
-MODULE_PARM_DESC(mode, "How well it exchanges: off, honest, fails, slow, lies, mixed, dies, late, torn");
+MODULE_PARM_DESC(mode, "How well it exchanges: off, honest, fails, slow, lies, mixed, stops, late");
 
 static int __init loopback_init(void)
 {
