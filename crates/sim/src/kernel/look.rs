@@ -1,5 +1,7 @@
 //! What a manager sees: the regions of a process, and physical memory. Looking clears the Accessed bits.
 
+use std::collections::BTreeMap;
+
 use mega_core::compaction::PhysicalObservation;
 use mega_core::{
     BASE_PAGE_SIZE, MemoryObservation, PAGES_PER_REGION, PageSize, Region, RegionObservation,
@@ -170,9 +172,13 @@ impl Kernel {
         (PhysicalObservation { zones }, took)
     }
 
-    /// For each block, the base pages in it that were accessed since this was asked last.
+    /// For each block, the base pages in it that were accessed since this was asked last. A page that several processes map counts
+    /// once, whoever accessed it.
     fn take_young(&mut self) -> Vec<u16> {
         let mut young = vec![0u16; self.memory.blocks() as usize];
+        // Of each block, the pages that more than one entry maps: few have such.
+        let mut shared: BTreeMap<u32, Bits> = BTreeMap::new();
+        let memory = &self.memory;
         for process in &mut self.processes {
             for (_, span) in process.space.spans_mut() {
                 let giant = span.giant.as_mut().map(take_young);
@@ -181,8 +187,14 @@ impl Kernel {
                         Entry::None => {}
                         Entry::Base(pages) => {
                             for place in std::mem::take(&mut pages.young).places() {
-                                if let Some(frame) = pages.frame(place) {
-                                    young[frame.block_index() as usize] += 1;
+                                let Some(frame) = pages.frame(place) else {
+                                    continue;
+                                };
+                                let block = frame.block_index();
+                                if memory.mappings(frame) > 1 {
+                                    shared.entry(block).or_default().set(frame.offset());
+                                } else {
+                                    young[block as usize] += 1;
                                 }
                             }
                         }
@@ -194,6 +206,11 @@ impl Kernel {
                     }
                 }
             }
+        }
+        for (block, bits) in shared {
+            let young = &mut young[block as usize];
+            // Who maps a huge page whole has accessed all of it already.
+            *young = PAGES_PER_REGION.min(*young + bits.count());
         }
         young
     }

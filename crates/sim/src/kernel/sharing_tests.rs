@@ -361,3 +361,27 @@ fn khugepaged_leaves_shared_memory_alone() {
     khugepaged.round(&mut kernel, &mut |_, _| ());
     assert_eq!(khugepaged.collapsed, 0);
 }
+
+/// What physical memory is said to be used, whoever used it: each page once, however many processes map it.
+#[test]
+fn a_page_that_many_accessed_is_accessed_once() {
+    let (mut kernel, mapped) = with_shared_memory();
+    let memory = kernel.process(mapped[0].0).space.areas()[0].shared;
+    let memory = memory.unwrap().id;
+    // More than would overflow the count of a block.
+    let mut mappers = mapped.to_vec();
+    for _ in 0..140 {
+        let pid = kernel.spawn(0);
+        mappers.push((pid, kernel.map_shared(pid, memory)));
+    }
+    for &(pid, start) in &mappers {
+        touch_all(&mut kernel, pid, start, 512);
+    }
+    let (seen, _) = kernel.look_at_physical();
+    let blocks = seen.zones.iter().flat_map(|zone| &zone.blocks);
+    let accessed = blocks.map(|block| u64::from(block.accessed.unwrap_or(0)));
+    assert_eq!(accessed.sum::<u64>(), 512);
+    let (seen, _) = kernel.look_at_physical();
+    let mut blocks = seen.zones.iter().flat_map(|zone| &zone.blocks);
+    assert!(blocks.all(|block| block.accessed == Some(0)));
+}
