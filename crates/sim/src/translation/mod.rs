@@ -137,11 +137,16 @@ impl Mmu {
         for page in first..first + asked {
             self.touch(address + page * PageSize::Base.bytes(), PageSize::Base);
         }
-        let others = |asked_took: u64| asked_took * (pages - asked) / asked.max(1);
+        let add_others = |now: &mut u64, before: u64| {
+            *now += (*now - before) * (pages - asked) / asked.max(1);
+        };
         let counts = &mut self.counts;
         counts.touches += pages - asked;
-        counts.translation += others(counts.translation - before.translation);
-        counts.cycles += others(counts.cycles - before.cycles);
+        add_others(&mut counts.l1_misses, before.l1_misses);
+        add_others(&mut counts.walks, before.walks);
+        add_others(&mut counts.reads, before.reads);
+        add_others(&mut counts.translation, before.translation);
+        add_others(&mut counts.cycles, before.cycles);
         counts.cycles - before.cycles
     }
 
@@ -355,6 +360,15 @@ mod tests {
                 assert_eq!(part.touches, all.touches);
                 let ratio = part.cycles as f64 / all.cycles as f64;
                 assert!((0.9..1.1).contains(&ratio), "{}: {ratio}", processor.name);
+                for (what, part, all) in [
+                    ("misses of the L1 TLB", part.l1_misses, all.l1_misses),
+                    ("walks", part.walks, all.walks),
+                    ("reads", part.reads, all.reads),
+                ] {
+                    let ratio = part as f64 / all.max(1) as f64;
+                    let is_near = (0.85..1.15).contains(&ratio) || part == all;
+                    assert!(is_near, "{}: {what} {ratio}", processor.name);
+                }
             }
         }
     }
