@@ -8,6 +8,9 @@ use crate::address_space::{
 };
 use crate::physical::{Frame, Owner, Pages};
 
+/// Tables for base pages that are kept for the huge pages of a span.
+const TABLES: usize = 512;
+
 /// What a touch of memory came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Touched {
@@ -223,18 +226,24 @@ impl Kernel {
         is_mapped
     }
 
+    /// The page tables come first: they may be what takes the last chunk apart, and then nothing is to be undone but them.
     fn try_fault_giant(&mut self, pid: Pid, address: u64) -> Option<()> {
-        let chunk = self.free_chunk(self.node_of(pid))?;
+        self.free_chunk(self.node_of(pid))?;
         self.need_span(pid, address)?;
-        let span = Span::of(Region::containing(address));
-        for (region, block) in Region::wholly_inside(span.start(), span.end()).zip(chunk.blocks()) {
-            let table = self.table(pid)?;
-            let owner = Owner::new(pid.0, region.start() / BASE_PAGE_SIZE);
-            if !self.memory.take_block(block, owner) {
-                // The page tables took a page of the chunk: what was mapped stays, by huge pages.
+        let tables: Vec<Frame> = (0..TABLES).map_while(|_| self.table(pid)).collect();
+        let chunk = self.free_chunk(self.node_of(pid));
+        let Some(chunk) = chunk.filter(|_| tables.len() == TABLES) else {
+            for table in tables {
                 self.memory.free(table);
-                return None;
             }
+            return None;
+        };
+        let span = Span::of(Region::containing(address));
+        let regions = Region::wholly_inside(span.start(), span.end());
+        for ((region, block), table) in regions.zip(chunk.blocks()).zip(tables) {
+            let owner = Owner::new(pid.0, region.start() / BASE_PAGE_SIZE);
+            let was_free = self.memory.take_block(block, owner);
+            debug_assert!(was_free, "block {block} of a free chunk is not free");
             self.set_huge(
                 pid,
                 region,

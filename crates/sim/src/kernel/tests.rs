@@ -350,6 +350,43 @@ fn a_giant_fault_takes_a_whole_free_chunk_and_its_zeroing() {
     assert_eq!(kernel.check(0), Ok(()));
 }
 
+/// The page tables take the last free chunk apart: a huge page maps the address, and nothing is left over.
+#[test]
+fn a_giant_fault_whose_page_tables_need_the_chunk_leaves_nothing_behind() {
+    let mut kernel = kernel(7 << 10, giant_faults());
+    let pid = kernel.spawn(0);
+    let start = map_spans(&mut kernel, pid, 3, Advice::None);
+    let mut own = Vec::new();
+    while let Some(frame) = kernel.allocate_own(Pages::Unmovable(10), 0) {
+        own.push(frame);
+    }
+    let (chunk, mut pages) = (5, own.len() as u64 * 1024);
+    for frame in own {
+        if frame.block_index() / 512 == chunk {
+            kernel.free_own(frame);
+            pages -= 1024;
+        }
+    }
+    // What is free outside of the chunk goes first.
+    let last = loop {
+        let frame = kernel.allocate_own(Pages::Unmovable(0), 0).unwrap();
+        pages += 1;
+        if kernel.memory.chunk_counts(chunk).free < 512 * 512 {
+            break frame;
+        }
+    };
+    kernel.free_own(last);
+    pages -= 1;
+    assert_eq!(kernel.memory.chunk_counts(chunk).free, 512 * 512);
+
+    let touched = kernel.touch(pid, start).unwrap();
+    let mapped = kernel.process(pid).space.mapped_bytes();
+    assert_eq!(kernel.counters().giant_fault_failed, 1);
+    assert_eq!(touched.page_size, PageSize::Huge);
+    assert_eq!((mapped.giant, mapped.huge), (0, HUGE_PAGE_SIZE));
+    assert_eq!(kernel.check(pages), Ok(()));
+}
+
 #[test]
 fn a_span_becomes_giant_by_a_copy_into_an_emptied_chunk() {
     let settings = Settings {
