@@ -350,6 +350,36 @@ fn a_giant_fault_takes_a_whole_free_chunk_and_its_zeroing() {
     assert_eq!(kernel.check(0), Ok(()));
 }
 
+/// What is given back costs by its pages, in whichever way; one huge page costs less than its 512 base pages would.
+#[test]
+fn giving_memory_back_takes_time() {
+    for (thp, by_page) in [(Thp::Never, false), (Thp::Always, true)] {
+        let mut kernel = kernel(64, settings(thp, Defrag::Never));
+        let costs = *kernel.costs();
+        let region = if by_page {
+            costs.free_huge
+        } else {
+            512 * costs.free_page
+        };
+        let pid = kernel.spawn(0);
+        let start = kernel.map(pid, 8 * MIB, Advice::None);
+        assert_eq!(start % HUGE_PAGE_SIZE, 0);
+        touch_all(&mut kernel, pid, start, 4 * 512);
+        assert_eq!(
+            kernel.discard(pid, start, HUGE_PAGE_SIZE),
+            costs.unmap + region
+        );
+        // Nothing is there any more.
+        assert_eq!(kernel.discard(pid, start, HUGE_PAGE_SIZE), costs.unmap);
+        assert_eq!(
+            kernel.unmap(pid, start + HUGE_PAGE_SIZE, 2 * HUGE_PAGE_SIZE),
+            costs.unmap + 2 * region
+        );
+        assert_eq!(kernel.exit(pid), region);
+        assert!(costs.free_huge < 512 * costs.free_page);
+    }
+}
+
 /// The page tables take the last free chunk apart: a huge page maps the address, and nothing is left over.
 #[test]
 fn a_giant_fault_whose_page_tables_need_the_chunk_leaves_nothing_behind() {

@@ -10,7 +10,7 @@ impl Kernel {
     /// first, and the part freed at once. Returns the cycles that took.
     pub fn discard(&mut self, pid: Pid, start: u64, bytes: u64) -> u64 {
         let end = start.saturating_add(bytes);
-        let mut took = 0;
+        let mut took = self.costs.unmap;
         let mut address = start;
         while address < end {
             let region = Region::containing(address);
@@ -29,7 +29,7 @@ impl Kernel {
             took += self.end_giant(pid, region);
             if is_whole {
                 self.free_entry(pid, region);
-                return took;
+                return took + self.costs.free_huge;
             }
             self.split_in_place(pid, region);
             took += self.costs.split;
@@ -37,7 +37,9 @@ impl Kernel {
         let pages = (end - start).div_ceil(BASE_PAGE_SIZE);
         let first = offset_of(start);
         for place in (first..512).take(usize::try_from(pages).unwrap_or(512)) {
-            self.free_page(pid, region, place);
+            if self.free_page(pid, region, place) {
+                took += self.costs.free_page;
+            }
         }
         took
     }
@@ -122,15 +124,29 @@ impl Kernel {
         }
     }
 
-    /// Ends a process and frees all its memory.
-    pub fn exit(&mut self, pid: Pid) {
+    /// Ends a process and frees all its memory. Returns the cycles that took.
+    pub fn exit(&mut self, pid: Pid) -> u64 {
         let process = self.process_mut(pid);
         process.is_gone = true;
         let space = std::mem::take(&mut process.space);
+        let mut took = 0;
         for table in space.into_spans() {
+            let entries = table.regions.iter();
+            took += entries
+                .map(|entry| self.cost_of_freeing(entry))
+                .sum::<u64>();
             self.release_span(table);
         }
         self.families.leave(pid);
         self.leave_shared(pid);
+        took
+    }
+
+    fn cost_of_freeing(&self, entry: &Entry) -> u64 {
+        match entry {
+            Entry::None => 0,
+            Entry::Base(pages) => u64::from(pages.mapped()) * self.costs.free_page,
+            Entry::Huge(_) => self.costs.free_huge,
+        }
     }
 }

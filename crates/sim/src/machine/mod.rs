@@ -205,7 +205,7 @@ impl SimulatedMachine {
         self.running(pid)?.ended
     }
 
-    /// How long a program has worked, without what it stood still for promotions.
+    /// How long a program has stood still for promotions.
     #[must_use]
     pub fn stood_still(&self, pid: Pid) -> Duration {
         let stood = self.running(pid).map_or(0, |running| running.stood);
@@ -269,7 +269,6 @@ impl SimulatedMachine {
         // Whatever a program does takes a cycle at least, so that time goes on.
         running.time += memory.spent.max(1);
         running.used += memory.spent;
-        let at = costs.time(running.time);
         if let Ok(Work::Rests(time)) = result {
             running.time += costs.cycles(time);
         }
@@ -282,10 +281,13 @@ impl SimulatedMachine {
             Ok(Work::Exits) => (None, true),
             Err(fault) => (Some(fault), true),
         };
-        running.ended = Some(Ended { at, fault });
         if exits {
-            self.kernel.exit(running.pid);
+            let took = self.kernel.exit(running.pid);
+            running.time += took;
+            running.used += took;
         }
+        let at = costs.time(running.time);
+        running.ended = Some(Ended { at, fault });
         self.start_children(children);
     }
 
