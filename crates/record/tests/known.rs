@@ -12,7 +12,9 @@ use mega_core::{
     Observation, Outcome, PageSize, ProcessId, ProcessObservation, Region, RegionObservation,
     RegionRef,
 };
-use mega_record::replay::{Course, ReplayedMachine, Terms, follow};
+use mega_record::replay::{
+    Course, PROCESSORS, ReplayedMachine, SimulatedReplay, Terms, Walk, follow,
+};
 use mega_record::{Ending, Header, Look, Reader, Writer};
 
 const GIB: u64 = 1 << 30;
@@ -389,5 +391,21 @@ fn ten_minutes_of_four_gibibytes_are_replayed_from_a_file() {
         assert_eq!((usable.looks, &usable.ending), (600, &Ending::Whole));
         assert!(course.last.at >= Duration::from_secs(590));
         assert!(course.totals.done[ActionKind::Promote] > 0);
+    }
+}
+
+/// Whoever asks what a promotion takes hears what it takes in this replay, simulated or not.
+#[test]
+fn a_replay_names_the_price_that_it_takes() {
+    let mut processors = PROCESSORS.iter();
+    let server = **processors.find(|one| one.name == "skylake-sp").unwrap();
+    for terms in [Terms::default(), Terms::default().on(server, Walk::Native)] {
+        let costs = terms.costs;
+        let price = costs.time(costs.promotion()).as_secs_f64();
+        let header = Header::default();
+        let machine = ReplayedMachine::new(&header, known(2).into_iter(), terms);
+        assert_eq!(machine.promotion_seconds(), Some(price));
+        let machine = SimulatedReplay::new(&header, known(2).into_iter(), terms).unwrap();
+        assert_eq!(machine.promotion_seconds(), Some(price));
     }
 }

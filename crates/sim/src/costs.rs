@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::translation::{Processor, SKYLAKE_SP};
+
 /// Nanoseconds in a second.
 const NANOSECONDS: u128 = 1_000_000_000;
 
@@ -128,6 +130,51 @@ impl Costs {
         }
     }
 
+    /// What is known of a processor's machine: [`Costs::trident_server`] for its Xeon; for any other, what takes as long as on
+    /// [`Costs::mega_notebook`], since nobody has measured it there.
+    #[must_use]
+    pub fn of(processor: &Processor) -> Self {
+        if *processor == SKYLAKE_SP {
+            Costs::trident_server()
+        } else {
+            Costs::mega_notebook().at(processor.hertz)
+        }
+    }
+
+    /// The same times at another number of cycles in a second.
+    #[must_use]
+    pub fn at(&self, hertz: u64) -> Self {
+        let of = |own: u64| {
+            let scaled = u128::from(own) * u128::from(hertz) / u128::from(self.hertz.max(1));
+            u64::try_from(scaled).unwrap_or(u64::MAX)
+        };
+        Costs {
+            hertz,
+            fault: of(self.fault),
+            giant_fault: of(self.giant_fault),
+            zero_page: of(self.zero_page),
+            copy_page: of(self.copy_page),
+            migrate_page: of(self.migrate_page),
+            scan_frame: of(self.scan_frame),
+            collapse: of(self.collapse),
+            split: of(self.split),
+            map_giant: of(self.map_giant),
+            split_giant: of(self.split_giant),
+            exchange: of(self.exchange),
+            look_page: of(self.look_page),
+            look_huge: of(self.look_huge),
+            inspect_page: of(self.inspect_page),
+            fork: of(self.fork),
+            fork_page: of(self.fork_page),
+            fork_huge: of(self.fork_huge),
+            reuse: of(self.reuse),
+            split_entry: of(self.split_entry),
+            free_page: of(self.free_page),
+            free_huge: of(self.free_huge),
+            unmap: of(self.unmap),
+        }
+    }
+
     /// The promotion of a region whose base pages are all mapped.
     #[must_use]
     pub const fn promotion(&self) -> u64 {
@@ -156,6 +203,26 @@ fn cycles(time: Duration, hertz: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::translation::{PROCESSORS, ZEN_5};
+
+    /// A processor's costs are in its own cycles, and take as long as those that they are of.
+    #[test]
+    fn costs_have_the_cycles_of_their_processor() {
+        for processor in PROCESSORS {
+            let costs = Costs::of(processor);
+            assert_eq!(costs.hertz, processor.hertz, "{}", processor.name);
+        }
+        let (zen, notebook) = (Costs::of(&ZEN_5), Costs::mega_notebook());
+        for (one, other) in [
+            (zen.promotion(), notebook.promotion()),
+            (zen.split, notebook.split),
+            (zen.unmap, notebook.unmap),
+        ] {
+            let ratio = zen.time(one).as_secs_f64() / notebook.time(other).as_secs_f64();
+            assert!((ratio - 1.0).abs() < 0.01, "{ratio}");
+        }
+        assert_eq!(Costs::of(&SKYLAKE_SP), Costs::trident_server());
+    }
 
     /// The papers' own figures come out again.
     #[test]

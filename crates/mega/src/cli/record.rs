@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
+use mega_core::PageSize;
 use mega_core::promotion::DEFAULT_POLICY;
 use mega_record::replay::{PROCESSORS, Processor};
 
@@ -74,15 +75,33 @@ pub(crate) struct Replay {
     #[arg(long)]
     pub(crate) simulated: bool,
     /// Also say how long this processor would have translated the program's addresses, by the touches that were counted when it
-    /// was recorded
+    /// was recorded. What mega does takes as long as on its machine, as far as that is known (see docs/simulator.md)
     #[arg(long, value_name = "NAME", value_parser = processor())]
     pub(crate) cpu: Option<Processor>,
+    /// With --cpu: translate as in a virtual machine whose memory the host maps by base, huge or giant pages [default: as on
+    /// the machine itself]
+    #[arg(long, value_name = "SIZE", requires = "cpu", value_parser = host_pages())]
+    pub(crate) host_pages: Option<PageSize>,
     /// Print one JSON object
     #[arg(long)]
     pub(crate) json: bool,
     /// Also draw all of it over time as a picture
     #[arg(long, value_name = "FILE")]
     pub(crate) svg: Option<PathBuf>,
+}
+
+/// The page sizes, by their names.
+fn host_pages() -> impl TypedValueParser<Value = PageSize> {
+    const NAMES: [(&str, PageSize); 3] = [
+        ("base", PageSize::Base),
+        ("huge", PageSize::Huge),
+        ("giant", PageSize::Giant),
+    ];
+    let names = PossibleValuesParser::new(NAMES.map(|(name, _)| name));
+    names.try_map(|name| {
+        let named = NAMES.iter().find(|(known, _)| *known == name);
+        named.map(|(_, size)| *size).ok_or("it is not known")
+    })
 }
 
 /// The processors whose translation is simulated, by their names.

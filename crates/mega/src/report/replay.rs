@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use mega_core::PageSize;
 use mega_record::replay::{Course, Point, Translation};
 use mega_record::{Ending, Header, Usable};
 use serde::Serialize;
@@ -21,6 +22,8 @@ pub(crate) struct ReplayReport {
     pub(crate) simulated: bool,
     /// The processor whose translation was asked for.
     pub(crate) processor: Option<&'static str>,
+    /// The pages by which a host maps the memory of the guest that it ran in; `null` where it was no guest.
+    pub(crate) host_pages: Option<PageSize>,
     /// Always: what the program does is as it was recorded, whatever a policy does.
     pub(crate) open_loop: bool,
     pub(crate) policies: Vec<PolicyReplay>,

@@ -268,7 +268,7 @@ impl<L: Iterator<Item = Look>> Machine for ReplayedMachine<L> {
     }
 
     fn promotion_seconds(&self) -> Option<f64> {
-        None
+        Some(self.terms.promotion_seconds())
     }
 
     fn rest(&mut self, time: Duration) {

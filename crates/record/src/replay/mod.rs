@@ -19,7 +19,7 @@ mod translation;
 
 pub use course::{Course, Point, follow};
 pub use machine::{Over, ReplayedMachine};
-pub use mega_sim::translation::{PROCESSORS, Processor};
+pub use mega_sim::translation::{PROCESSORS, Processor, Walk};
 pub use player::Player;
 pub use simulated::{CannotSimulate, SimulatedReplay};
 pub use terms::Terms;

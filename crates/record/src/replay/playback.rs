@@ -50,7 +50,9 @@ impl<L: Iterator<Item = Look>> Playback<L> {
             measures: header.touches && header.calibrated,
             gains: BTreeMap::new(),
             rates: BTreeMap::new(),
-            core: terms.processor.map(Core::new),
+            core: terms
+                .processor
+                .map(|(processor, walk)| Core::new(processor, walk)),
             idle_cpus: None,
             latest: Duration::ZERO,
             looks_since: 0,

@@ -2,7 +2,7 @@
 
 use mega_core::{HUGE_PAGE_SIZE, MemoryObservation, NodeMemory};
 use mega_sim::Costs;
-use mega_sim::translation::Processor;
+use mega_sim::translation::{Processor, Walk};
 
 /// On what terms a recording is replayed.
 #[derive(Clone, Copy, Debug)]
@@ -14,8 +14,8 @@ pub struct Terms {
     pub fragmentation: Option<f64>,
     /// What promoting, demoting and looking for zeros takes. What a look took is in the recording.
     pub costs: Costs,
-    /// The processor whose cores translate the program's addresses; `None` where what that takes is not asked.
-    pub processor: Option<Processor>,
+    /// The processor whose cores translate the program's addresses, and where they do; `None` where what that takes is not asked.
+    pub processor: Option<(Processor, Walk)>,
 }
 
 impl Default for Terms {
@@ -56,6 +56,21 @@ impl Taken {
 }
 
 impl Terms {
+    /// These with a processor, and the costs that are known of its machine.
+    #[must_use]
+    pub fn on(self, processor: Processor, walk: Walk) -> Self {
+        Terms {
+            costs: Costs::of(&processor),
+            processor: Some((processor, walk)),
+            ..self
+        }
+    }
+
+    /// Seconds of CPU time that the promotion of a region takes. A recording does not say what it took on its machine.
+    pub(super) fn promotion_seconds(&self) -> f64 {
+        self.costs.time(self.costs.promotion()).as_secs_f64()
+    }
+
     /// The memory that a policy sees: as it was recorded, on these terms, without what the policy took of each node. What a
     /// process took whose node is not known is taken of the whole alone.
     pub(super) fn memory(

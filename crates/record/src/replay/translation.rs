@@ -36,15 +36,17 @@ pub struct Translation {
 #[derive(Debug)]
 pub(super) struct Core {
     processor: Processor,
+    walk: Walk,
     /// Nanoseconds of translation for each touch of pages in use that it was asked about.
     known: BTreeMap<InUse, f64>,
     taken: Option<Translation>,
 }
 
 impl Core {
-    pub(super) fn new(processor: Processor) -> Self {
+    pub(super) fn new(processor: Processor, walk: Walk) -> Self {
         Core {
             processor,
+            walk,
             known: BTreeMap::new(),
             taken: None,
         }
@@ -96,9 +98,9 @@ impl Core {
             in_base: working_set - in_huge,
             per_region,
         };
-        let processor = &self.processor;
+        let (processor, walk) = (&self.processor, self.walk);
         *self.known.entry(used).or_insert_with(|| {
-            let cycles = used.translation_cycles(processor, Walk::Native);
+            let cycles = used.translation_cycles(processor, walk);
             #[allow(clippy::cast_precision_loss)]
             let per_ns = processor.hertz as f64 * 1e-9;
             cycles / per_ns
@@ -127,6 +129,7 @@ fn seconds(seconds: f64) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use mega_core::PageSize;
     use mega_sim::translation::SKYLAKE_SP;
 
     const RATE: TouchRate = TouchRate {
@@ -137,7 +140,16 @@ mod tests {
     };
 
     fn translation(rate: &TouchRate, in_huge: u64, in_base: u64) -> Option<Translation> {
-        let mut core = Core::new(SKYLAKE_SP);
+        translation_by(Walk::Native, rate, in_huge, in_base)
+    }
+
+    fn translation_by(
+        walk: Walk,
+        rate: &TouchRate,
+        in_huge: u64,
+        in_base: u64,
+    ) -> Option<Translation> {
+        let mut core = Core::new(SKYLAKE_SP, walk);
         let accessed = Accessed {
             in_huge,
             in_base,
@@ -163,6 +175,18 @@ mod tests {
         };
         let ns = used.translation_cycles(&SKYLAKE_SP, Walk::Native) / 2.3;
         assert!((huge.time.as_secs_f64() / (1e7 * ns * 1e-9) - 1.0).abs() < 1e-3);
+    }
+
+    #[test]
+    fn a_guest_takes_longer() {
+        let time = |walk| translation_by(walk, &RATE, 0, 65_536).unwrap().time;
+        let [native, huge, base] = [
+            Walk::Native,
+            Walk::Nested(PageSize::Huge),
+            Walk::Nested(PageSize::Base),
+        ]
+        .map(time);
+        assert!(native < huge && huge < base);
     }
 
     #[test]

@@ -117,8 +117,10 @@ impl SimulatedMachine {
         self.khugepaged = Some((khugepaged, first));
     }
 
-    /// Gives the programs that are started from now on cores of a processor, so that their touches take time.
+    /// Gives the programs that are started from now on cores of a processor, so that their touches take time. The machine's clock
+    /// counts that processor's cycles: the kernel's costs must be in them ([`crate::Costs::of`]).
     pub fn set_processor(&mut self, processor: Processor, walk: Walk) {
+        debug_assert_eq!(processor.hertz, self.kernel.costs().hertz);
         self.processor = Some((processor, walk));
         self.first_core = self.cores.len();
         self.on_cores = 0;

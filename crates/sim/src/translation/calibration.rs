@@ -37,7 +37,7 @@ pub fn calibrate(processor: &Processor, walk: Walk, costs: &Costs, memory: u64) 
             size == SMALLEST || size <= memory / 2
         });
     let promotion = Estimate::exact(costs.time(costs.promotion()).as_secs_f64());
-    let points = sizes.flat_map(|size| WAYS.map(|way| point(processor, walk, costs, size, way)));
+    let points = sizes.flat_map(|size| WAYS.map(|way| point(processor, walk, size, way)));
     Calibration {
         valid_for: Validity {
             processor: processor.name.to_owned(),
@@ -53,9 +53,9 @@ pub fn calibrate(processor: &Processor, walk: Walk, costs: &Costs, memory: u64) 
     }
 }
 
-fn point(processor: &Processor, walk: Walk, costs: &Costs, size: u64, way: Touching) -> Point {
+fn point(processor: &Processor, walk: Walk, size: u64, way: Touching) -> Point {
     let [base, huge] = [PageSize::Base, PageSize::Huge]
-        .map(|page_size| nanoseconds(processor, walk, costs, size, way, page_size));
+        .map(|page_size| nanoseconds(processor, walk, size, way, page_size));
     Point {
         working_set: size,
         touching: way,
@@ -68,7 +68,6 @@ fn point(processor: &Processor, walk: Walk, costs: &Costs, size: u64, way: Touch
 fn nanoseconds(
     processor: &Processor,
     walk: Walk,
-    costs: &Costs,
     size: u64,
     way: Touching,
     page_size: PageSize,
@@ -85,7 +84,7 @@ fn nanoseconds(
     }
     #[allow(clippy::cast_precision_loss)] // some millions
     let cycles = mmu.counts().cycles as f64 / MEASURED as f64;
-    cycles * Duration::from_secs(1).as_nanos() as f64 / costs.hertz as f64
+    cycles * Duration::from_secs(1).as_nanos() as f64 / processor.hertz as f64
 }
 
 /// The order in which pages are touched.

@@ -90,10 +90,7 @@ mod tests {
     #[test]
     fn it_agrees_with_the_calibration_of_the_core() {
         for processor in PROCESSORS {
-            let costs = Costs {
-                hertz: processor.hertz,
-                ..Costs::mega_notebook()
-            };
+            let costs = Costs::of(processor);
             let calibration = calibrate(processor, Walk::Native, &costs, 128 << 20);
             let working_set: u64 = 64 << 20;
             let pages = working_set / BASE_PAGE_SIZE;

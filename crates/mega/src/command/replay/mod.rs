@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use mega_core::engine::Engine;
 use mega_core::promotion::{self, Parameters, Policy};
-use mega_record::replay::{Course, ReplayedMachine, SimulatedReplay, Terms, follow};
+use mega_record::replay::{Course, ReplayedMachine, SimulatedReplay, Terms, Walk, follow};
 use mega_record::{Header, Usable};
 
 use crate::cli::Replay;
@@ -42,6 +42,7 @@ pub(super) fn run(args: &Replay) -> Result<ExitCode, Failure> {
         fragmentation: args.fragmentation,
         simulated: args.simulated,
         processor: args.cpu.map(|processor| processor.name),
+        host_pages: args.host_pages,
         open_loop: true,
         policies: replays,
     };
@@ -66,9 +67,10 @@ fn replay(args: &Replay, policy: Box<dyn Policy>) -> Result<(Course, Header, Usa
     let terms = Terms {
         memory: args.memory,
         fragmentation: args.fragmentation,
-        processor: args.cpu,
         ..Terms::default()
     };
+    let walk = args.host_pages.map_or(Walk::Native, Walk::Nested);
+    let terms = args.cpu.map_or(terms, |cpu| terms.on(cpu, walk));
     let engine = Engine::new(policy, args.budgets.budgets(), args.budgets.interval);
     if args.simulated {
         let machine = SimulatedReplay::new(&header, reader, terms);

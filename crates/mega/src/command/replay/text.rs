@@ -38,9 +38,10 @@ fn table(report: &ReplayReport) -> Table {
         "demoted",
         "failed",
         "CPU",
+        "contiguous",
     ];
     if report.simulated {
-        columns.extend(["giant", "moved", "contiguous"]);
+        columns.extend(["giant", "moved"]);
     }
     if report.processor.is_some() {
         columns.push("translation");
@@ -60,9 +61,10 @@ fn table(report: &ReplayReport) -> Table {
         "-".to_owned(),
         "-".to_owned(),
         "-".to_owned(),
+        "-".to_owned(),
     ];
     if report.simulated {
-        recorded.extend(["-", "-", "-"].map(str::to_owned));
+        recorded.extend(["-", "-"].map(str::to_owned));
     }
     if report.processor.is_some() {
         let first = report.policies.first();
@@ -77,7 +79,6 @@ fn table(report: &ReplayReport) -> Table {
             row.extend([
                 percent(share(last.giant, last.resident)),
                 bytes::format(last.moved),
-                bytes::format(last.contiguity),
             ]);
         }
         if report.processor.is_some() {
@@ -102,6 +103,7 @@ fn row(policy: &PolicyReplay) -> Vec<String> {
         actions.done[ActionKind::Demote].to_string(),
         failed.to_string(),
         format!("{:.2} s", policy.cpu_seconds),
+        bytes::format(policy.last.contiguity),
     ]
 }
 
@@ -116,7 +118,14 @@ fn of_translation(report: &ReplayReport) -> Option<String> {
     let first = report.policies.first()?.translation;
     Some(match first {
         Some(taken) => format!(
-            "`translation` is the time in which a core of {processor} would have translated the addresses of {:.3} million touches, counted in {:.1} s of the program's CPU time: hits of the L2 TLB and page walks. They are taken to go to any page that it used, one waiting for the other. What huge pages mapped as it was recorded is not in it.",
+            "`translation` is the time in which a core of {processor}, {}, would have translated the addresses of {:.3} million touches, counted in {:.1} s of the program's CPU time: hits of the L2 TLB and page walks. They are taken to go to any page that it used, one waiting for the other. What huge pages mapped as it was recorded is not in it. `CPU` is by what is known of machines with that processor.",
+            report.host_pages.map_or_else(
+                || "on the machine itself".to_owned(),
+                |size| {
+                    let size = bytes::format(size.bytes());
+                    format!("in a guest whose memory the host maps by pages of {size}")
+                }
+            ),
             taken.touches / 1e6,
             taken.program_cpu_seconds
         ),
@@ -128,13 +137,13 @@ fn of_translation(report: &ReplayReport) -> Option<String> {
 fn notes(report: &ReplayReport) -> Vec<String> {
     let recording = &report.recording;
     let mut notes = vec![
-        "`huge` and `growth` are means over time: the part of resident memory in huge pages, and what is resident beyond the recording."
+        "`huge` and `growth` are means over time: the part of resident memory in huge pages, and what is resident beyond the recording. `contiguous` is what is free in blocks in the end."
             .to_owned(),
         "A replay is an open loop: the program does what it did when it was recorded. One that huge pages make faster would have done more."
             .to_owned(),
     ];
     if report.simulated {
-        notes.push("Simulated: `giant` is the part of resident memory in giant pages and `contiguous` what is free in blocks, both in the end; `moved` is what compaction moved for promotions. Which pages of a region were used is not recorded, only how many: the first are taken to be. What others had in use at the first look stays so, lies where it makes the fragmentation asked for, and can be moved.".to_owned());
+        notes.push("Simulated: `giant` is the part of resident memory in giant pages in the end; `moved` is what compaction moved for promotions. Which pages of a region were used is not recorded, only how many: the first are taken to be. What others had in use at the first look stays so, lies where it makes the fragmentation asked for, and can be moved.".to_owned());
     }
     if recording.coverage.is_some_and(|coverage| coverage > 0.0) {
         notes.push(format!(

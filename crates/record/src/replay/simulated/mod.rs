@@ -54,6 +54,7 @@ pub struct SimulatedReplay<L> {
     compaction: BestRatio,
     pace: MigrationPace,
     at_observation: AtObservation,
+    terms: Terms,
 }
 
 impl<L: Iterator<Item = Look>> SimulatedReplay<L> {
@@ -93,6 +94,7 @@ impl<L: Iterator<Item = Look>> SimulatedReplay<L> {
             pace: MigrationPace::of(&compaction),
             compaction,
             at_observation: AtObservation::default(),
+            terms,
         })
     }
 
@@ -244,7 +246,7 @@ impl<L: Iterator<Item = Look>> Machine for SimulatedReplay<L> {
     }
 
     fn promotion_seconds(&self) -> Option<f64> {
-        None
+        Some(self.terms.promotion_seconds())
     }
 
     fn rest(&mut self, time: Duration) {
