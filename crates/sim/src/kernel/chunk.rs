@@ -29,8 +29,18 @@ impl Kernel {
 
     /// The first chunk of a node that is free as a whole.
     pub(super) fn free_chunk(&self, node: u32) -> Option<Chunk> {
-        let is_free = |chunk: &Chunk| self.memory.chunk_counts(chunk.0).free == BLOCKS * 512;
-        self.chunks_of(node).into_iter().find(is_free)
+        let mut chunks = self.chunks_of(node).into_iter();
+        chunks.find(|chunk| self.is_free(*chunk))
+    }
+
+    /// How many chunks of a node are free as a whole.
+    pub(super) fn free_chunks(&self, node: u32) -> u64 {
+        let chunks = self.chunks_of(node).into_iter();
+        chunks.filter(|chunk| self.is_free(*chunk)).count() as u64
+    }
+
+    fn is_free(&self, chunk: Chunk) -> bool {
+        self.memory.chunk_counts(chunk.0).free == BLOCKS * 512
     }
 
     /// The chunk that is to be emptied for a giant page: of those that can be, by the setting.

@@ -96,13 +96,11 @@ impl Kernel {
         }
         let takes_huge = self.takes_huge(pid, &area);
         let mut took = self.costs.fault;
-        if takes_huge && self.fits_giant(pid, &area, address) && self.fault_giant(pid, address) {
-            let zeroing = if self.settings.zeroes_ahead {
-                0
-            } else {
-                (GIANT_PAGE_SIZE / BASE_PAGE_SIZE) * self.costs.zero_page
-            };
-            return Ok((PageSize::Giant, self.costs.giant_fault + zeroing));
+        if takes_huge
+            && self.fits_giant(pid, &area, address)
+            && let Some(cycles) = self.fault_giant(pid, address)
+        {
+            return Ok((PageSize::Giant, cycles));
         }
         self.need_span(pid, address)
             .ok_or(Fault::NoMemory(address))?;
@@ -215,15 +213,20 @@ impl Kernel {
         }
     }
 
-    /// Maps a giant page where a chunk is free and nothing is mapped yet.
-    fn fault_giant(&mut self, pid: Pid, address: u64) -> bool {
-        let is_mapped = self.try_fault_giant(pid, address).is_some();
-        if is_mapped {
-            self.counters.giant_faults += 1;
-        } else {
+    /// Maps a giant page where a chunk is free and nothing is mapped yet. The cycles that took; `None` where none could be mapped.
+    fn fault_giant(&mut self, pid: Pid, address: u64) -> Option<u64> {
+        let is_zeroed = self.has_zeroed_chunk(self.free_chunks(self.node_of(pid)));
+        if self.try_fault_giant(pid, address).is_none() {
             self.counters.giant_fault_failed += 1;
+            return None;
         }
-        is_mapped
+        self.counters.giant_faults += 1;
+        if is_zeroed {
+            self.take_zeroed_chunk();
+            return Some(self.costs.giant_fault);
+        }
+        let zeroing = (GIANT_PAGE_SIZE / BASE_PAGE_SIZE) * self.costs.zero_page;
+        Some(self.costs.giant_fault + zeroing)
     }
 
     /// The page tables come first: they may be what takes the last chunk apart, and then nothing is to be undone but them.

@@ -21,6 +21,7 @@ mod sharing_tests;
 #[cfg(test)]
 mod tests;
 mod unmap;
+mod zeroed;
 
 use mega_core::{PageSize, ProcessId, Region};
 
@@ -38,6 +39,7 @@ use compaction::ZoneScanners;
 use families::Families;
 use page_cache::PageCache;
 use shared_memory::{SharedMemory, mappers};
+use zeroed::ZeroedChunks;
 
 /// What the kernel did since the start, in numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -132,6 +134,8 @@ pub struct Kernel {
     costs: Costs,
     scanners: Vec<ZoneScanners>,
     chunk_scanner: u32,
+    /// `None` until the first giant fault.
+    zeroed: Option<ZeroedChunks>,
     counters: Counters,
 }
 
@@ -151,6 +155,7 @@ impl Kernel {
             costs,
             scanners,
             chunk_scanner: 0,
+            zeroed: None,
             counters: Counters::default(),
         }
     }

@@ -73,8 +73,8 @@ pub struct Settings {
     pub giant_pages: bool,
     /// Which chunk is emptied for one.
     pub chunk_choice: ChunkChoice,
-    /// Whether faults find giant chunks zeroed (Trident's asynchronous zero-fill). The zeroing itself then costs no
-    /// program's time.
+    /// Whether a thread zeroes free chunks ahead (Trident's asynchronous zero-fill), one after the other. A giant fault that finds one
+    /// does not pay for the zeroing; one that finds none does.
     pub zeroes_ahead: bool,
     /// Whether this is a guest whose hypervisor exchanges the memory behind huge pages instead of letting them be copied, for
     /// giant pages and where chunks are emptied for them (Trident, section 6).

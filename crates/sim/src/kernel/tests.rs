@@ -350,6 +350,46 @@ fn a_giant_fault_takes_a_whole_free_chunk_and_its_zeroing() {
     assert_eq!(kernel.check(0), Ok(()));
 }
 
+/// A fault that finds a zeroed chunk does not pay for the zeroing; one that comes before the next is ready does.
+#[test]
+fn a_giant_fault_pays_for_zeroing_unless_a_chunk_is_zeroed() {
+    let settings = Settings {
+        zeroes_ahead: true,
+        ..giant_faults()
+    };
+    let mut kernel = kernel(7 << 10, settings);
+    let costs = *kernel.costs();
+    let with_zeroing = costs.giant_fault + 512 * 512 * costs.zero_page;
+    let fault = |kernel: &mut Kernel| {
+        let pid = kernel.spawn(0);
+        let start = map_spans(kernel, pid, 2, Advice::None);
+        (pid, kernel.touch(pid, start).unwrap())
+    };
+    let giant = |touched: Touched| {
+        assert_eq!(touched.page_size, PageSize::Giant);
+        touched.fault
+    };
+    // All were zeroed while nobody needed any. The last may go for page tables.
+    let mut taken = Vec::new();
+    while kernel.free_chunks(0) > 0 {
+        let (pid, touched) = fault(&mut kernel);
+        let is_giant = touched.page_size == PageSize::Giant;
+        assert!(!is_giant || touched.fault == costs.giant_fault);
+        taken.push(pid);
+    }
+    let (pid, touched) = fault(&mut kernel);
+    assert_eq!(touched.page_size, PageSize::Huge);
+    // What comes back is not zeroed yet, and then one is.
+    for pid in taken.into_iter().chain([pid]) {
+        kernel.exit(pid);
+    }
+    assert_eq!(giant(fault(&mut kernel).1), with_zeroing);
+    kernel.set_time(costs.time(512 * 512 * costs.zero_page + costs.hertz / 1000));
+    assert_eq!(giant(fault(&mut kernel).1), costs.giant_fault);
+    assert_eq!(giant(fault(&mut kernel).1), with_zeroing);
+    assert_eq!(kernel.check(0), Ok(()));
+}
+
 /// What is given back costs by its pages, in whichever way; one huge page costs less than its 512 base pages would.
 #[test]
 fn giving_memory_back_takes_time() {

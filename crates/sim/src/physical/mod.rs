@@ -100,6 +100,11 @@ impl PhysicalMemory {
         self.now = now;
     }
 
+    /// What time it is.
+    pub(crate) fn now(&self) -> Duration {
+        self.now
+    }
+
     /// What was done since the start.
     #[must_use]
     pub fn events(&self) -> Events {
