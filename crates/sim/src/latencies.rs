@@ -11,7 +11,14 @@ pub struct Latencies {
 impl Latencies {
     /// One more that took `cycles`.
     pub fn record(&mut self, cycles: u64) {
-        *self.counts.entry(cycles).or_default() += 1;
+        self.record_many(cycles, 1);
+    }
+
+    /// So many more that took `cycles` each.
+    pub fn record_many(&mut self, cycles: u64, count: u64) {
+        if count > 0 {
+            *self.counts.entry(cycles).or_default() += count;
+        }
     }
 
     /// Adds what was recorded elsewhere.

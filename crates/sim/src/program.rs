@@ -41,6 +41,10 @@ pub struct Memory<'a> {
     /// When the work began, in cycles.
     pub(crate) began: u64,
     pub(crate) spent: u64,
+    /// Of it, what touches took without their faults, and what was computed.
+    pub(crate) repeatable: u64,
+    /// How many pieces of work this one stands for.
+    pub(crate) stands_for: u64,
     /// Those that it started meanwhile.
     pub(crate) children: Vec<Child>,
 }
@@ -85,7 +89,8 @@ impl Memory<'_> {
         let touched = self.kernel.touch(self.pid, address)?;
         self.spent += touched.fault;
         if let Some((core, tag)) = &mut self.core {
-            self.spent += core.touch(address | *tag, touched.page_size);
+            let took = core.touch(address | *tag, touched.page_size);
+            self.compute(took);
         }
         Ok(touched.page_size)
     }
@@ -107,7 +112,8 @@ impl Memory<'_> {
         };
         self.spent += touched.fault;
         if let Some((core, tag)) = &mut self.core {
-            self.spent += core.touch(address | *tag, touched.page_size);
+            let took = core.touch(address | *tag, touched.page_size);
+            self.compute(took);
         }
         Ok(Some(touched.page_size))
     }
@@ -134,7 +140,8 @@ impl Memory<'_> {
     pub fn touch_row(&mut self, address: u64, pages: u64) -> Result<(), Fault> {
         if self.kernel.touch_row(self.pid, address, pages) {
             if let Some((core, tag)) = &mut self.core {
-                self.spent += core.touch_row(address | *tag, pages);
+                let took = core.touch_row(address | *tag, pages);
+                self.compute(took);
             }
             return Ok(());
         }
@@ -149,6 +156,15 @@ impl Memory<'_> {
     /// Works for `cycles` without touching memory that is counted.
     pub fn compute(&mut self, cycles: u64) {
         self.spent += cycles;
+        self.repeatable += cycles;
+    }
+
+    /// Has this piece of work stand for so many like it, 1 or more: the others take as long, but for page faults, and touch pages that
+    /// nobody looks up. So Accessed bits show one part in so many of the touches; the touch meter knows that.
+    pub fn stand_for(&mut self, pieces: u64) {
+        self.stands_for = pieces.max(1);
+        self.spent += self.repeatable * (self.stands_for - 1);
+        self.repeatable = 0;
     }
 
     /// What time it is, in cycles since the machine started.

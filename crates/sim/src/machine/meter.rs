@@ -39,7 +39,9 @@ impl SimulatedMachine {
         }
         let used = self.used(pid).saturating_sub(used_before);
         let cpu_share = used.as_secs_f64() / passed.as_secs_f64();
-        let per_cpu = touches::per_cpu_second(cpu_share, true);
+        #[allow(clippy::cast_precision_loss)] // some millions at most
+        let stands_for = self.running(pid)?.stands_for as f64;
+        let per_cpu = touches::per_cpu_second(cpu_share, true) * stands_for;
         let sampled = sampling.units().into_iter();
         let sampled = sampled.map(|(unit, rate, weight)| RegionTouches {
             region: regions[unit].0,

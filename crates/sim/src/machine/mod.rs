@@ -49,6 +49,8 @@ struct Running {
     used: u64,
     /// Cycles that it stood still for promotions.
     stood: u64,
+    /// How many touches each of its touches stands for.
+    stands_for: u64,
     ended: Option<Ended>,
 }
 
@@ -181,6 +183,7 @@ impl SimulatedMachine {
             core,
             used: 0,
             stood: 0,
+            stands_for: 1,
             ended: None,
         });
     }
@@ -264,10 +267,13 @@ impl SimulatedMachine {
                 .map(|place| (&mut self.cores[place.core], place.tag)),
             began: running.time,
             spent: 0,
+            repeatable: 0,
+            stands_for: running.stands_for,
             children: Vec::new(),
         };
         let result = running.program.work(&mut memory);
         let children = std::mem::take(&mut memory.children);
+        running.stands_for = memory.stands_for;
         // Whatever a program does takes a cycle at least, so that time goes on.
         running.time += memory.spent.max(1);
         running.used += memory.spent;

@@ -1,11 +1,11 @@
-//! Trident's programs, and what an operation of theirs costs under a system: what figures 9 to 13 have in common.
+//! Trident's programs at work under a system: what figures 9 to 13 have in common. Speed, latency and how memory is mapped come from one
+//! run, with its faults and all that the program stands still for.
 
 use std::time::Duration;
 
 use mega_sim::Kernel;
-use mega_sim::kernel::Pid;
 use mega_sim::physical::Layout;
-use mega_sim::translation::{Counts, Mmu, SKYLAKE_SP, Walk};
+use mega_sim::translation::Walk;
 
 use super::fragmenter::fragment;
 use super::{TRIDENT_NODE, names};
@@ -15,7 +15,7 @@ use crate::sim::experiment::Setting;
 use crate::sim::findings::{Happened, Row, Table};
 use crate::sim::hardware::{self, Hardware};
 use crate::sim::numbers::{number, share};
-use crate::sim::programs::{Pattern, Resident, netlist_array};
+use crate::sim::programs::{Operations, Pattern, netlist_array};
 use crate::sim::system::System;
 use crate::sim::testbed::{Testbed, boot};
 
@@ -85,9 +85,19 @@ pub(super) const CASES: [Case; 7] = [
 ];
 
 impl Case {
-    /// The program that has its memory, at a scale.
-    fn program(&self, bytes: u64) -> Resident {
-        let program = Resident::new(bytes, self.piece.min(bytes), REST);
+    /// The program, at a scale.
+    fn program(&self, setting: &Setting<'_>) -> Operations {
+        let bytes = setting.scale.bytes(self.bytes);
+        let endless = (u64::MAX, 0);
+        let program = Operations::new(
+            bytes,
+            self.piece.min(bytes),
+            self.pattern,
+            endless,
+            setting.seed,
+        );
+        // As often as it has less memory, so that as many touches come to each page.
+        let program = program.standing_for(STANDS_FOR * setting.scale.parts());
         match self.pattern {
             Pattern::Netlist => program.beginning_with(netlist_array(bytes)),
             _ => program,
@@ -98,17 +108,23 @@ impl Case {
 /// What a kernel uses of a node: one part in so many, as on MEGA's machine.
 const KERNEL: u64 = 32;
 const TIME: Duration = Duration::from_secs(300);
-/// Between two sweeps of a program: so short that each look of a manager finds what is used.
-const REST: Duration = Duration::from_secs(4);
-/// Touches before those that count, and those, at the paper's size; fewer where there is less to touch.
-const WARM_UP: u64 = 500_000;
-const MEASURED: u64 = 2_000_000;
-/// So many at least.
-const FEWEST: u64 = 20_000;
+/// The end of that, in which policies have done most of what they do.
+const LAST: Duration = Duration::from_secs(60);
+/// Each operation that is done stands for so many at the paper's size, or a run would take an hour: Accessed bits show a part of the
+/// touches that large.
+const STANDS_FOR: u64 = 16;
 
 /// A program under a system.
 pub(super) struct Run {
+    /// Since its memory was filled.
     pub(super) operations_per_second: f64,
+    /// Of it, in the last minute.
+    at_last: f64,
+    /// Of an operation, in nanoseconds.
+    tail: f64,
+    /// Seconds until its memory was filled.
+    filled: f64,
+    /// In the last minute.
     translation: f64,
     giant: f64,
     huge: f64,
@@ -210,9 +226,9 @@ impl Runs {
             let ours = of(runs, |run| run.operations_per_second);
             Row::beside(case.name, ours, paper(case.name))
         });
-        let shares = |title: &str, value: fn(&Run) -> f64| {
+        let ours = |title: &str, unit, value: fn(&Run) -> f64| {
             let rows = cases().map(|(case, runs)| Row::ours(case.name, of(runs, value)));
-            Table::new(title, Unit::Share, names(&self.systems), rows.collect())
+            Table::new(title, unit, names(&self.systems), rows.collect())
         };
         let name = self.systems[reference].name;
         vec![
@@ -224,9 +240,30 @@ impl Runs {
             )
             .against(reference)
             .better(Better::Higher),
-            shares("cycles in translation", |run| run.translation).better(Better::Lower),
-            shares("memory in giant pages", |run| run.giant),
-            shares("memory in huge pages", |run| run.huge),
+            ours(
+                "operations a second in the last minute",
+                Unit::PerSecond,
+                |run| run.at_last,
+            )
+            .better(Better::Higher),
+            ours(
+                "99.9th percentile of an operation",
+                Unit::Nanoseconds,
+                |run| run.tail,
+            )
+            .better(Better::Lower),
+            ours("time until memory is filled", Unit::Seconds, |run| {
+                run.filled
+            })
+            .better(Better::Lower),
+            ours(
+                "cycles in translation in the last minute",
+                Unit::Share,
+                |run| run.translation,
+            )
+            .better(Better::Lower),
+            ours("memory in giant pages", Unit::Share, |run| run.giant),
+            ours("memory in huge pages", Unit::Share, |run| run.huge),
         ]
     }
 
@@ -260,52 +297,39 @@ fn one(
         ..hardware::trident_server()
     };
     let mut bed = memory.bed(system, hardware, setting)?;
-    let bytes = setting.scale.bytes(case.bytes);
-    let pid = bed.start(case.program(bytes));
-    bed.run_for(TIME);
+    let (program, done) = case.program(setting).telling();
+    let pid = bed.start(program);
+    bed.run_for(TIME.saturating_sub(LAST));
+    let (before, counted) = (done.borrow().operations, bed.machine.counts(pid));
+    bed.run_for(LAST);
+    if let Some(fault) = bed.machine.ended(pid).and_then(|ended| ended.fault) {
+        return Err(Error::Failed(format!(
+            "simulating {} under {}: {fault}; choose another --scale",
+            case.name, system.name
+        )));
+    }
+    let done = done.borrow();
+    let seconds = |cycles| hardware.costs.time(cycles).as_secs_f64();
+    let Some(filled_at) = done.filled_at else {
+        return Err(Error::Failed(format!(
+            "simulating {} under {}: its memory is not filled after {TIME:?}",
+            case.name, system.name
+        )));
+    };
+    let filled = seconds(filled_at);
+    let [before_last, at_end] = [counted, bed.machine.counts(pid)].map(Option::unwrap_or_default);
     let mapped = bed.mapped(pid);
-    let (operations, counts) = measure(&mut bed, pid, case, bytes, walk, setting)?;
-    let seconds = number(counts.cycles) / number(hardware.costs.hertz);
     let run = Run {
-        operations_per_second: number(operations) / seconds,
-        translation: share(counts.translation, counts.cycles),
+        operations_per_second: number(done.operations) / (TIME.as_secs_f64() - filled),
+        at_last: number(done.operations - before) / LAST.as_secs_f64(),
+        tail: seconds(done.latencies.per_mille(999)) * 1e9,
+        filled,
+        translation: share(
+            at_end.translation - before_last.translation,
+            at_end.cycles - before_last.cycles,
+        ),
         giant: share(mapped.giant, mapped.resident()),
         huge: share(mapped.huge, mapped.resident()),
     };
     Ok((run, bed.happened()))
-}
-
-/// Operations over a program's memory as it is mapped now, while nothing else runs.
-fn measure(
-    bed: &mut Testbed,
-    pid: Pid,
-    case: &Case,
-    bytes: u64,
-    walk: Walk,
-    setting: &Setting<'_>,
-) -> Result<(u64, Counts), Error> {
-    let kernel = bed.machine.kernel_mut();
-    // However it came about, the memory lies in one piece: mappings follow each other downwards.
-    let start = kernel.process(pid).space.areas()[0].start;
-    let mut mmu = Mmu::new(&SKYLAKE_SP, walk);
-    let mut accesses = case.pattern.over(bytes, setting.seed);
-    let [warm_up, measured] =
-        [WARM_UP, MEASURED].map(|touches| setting.scale.count(touches).max(FEWEST));
-    let mut operations = 0;
-    let mut is_warm = false;
-    while !is_warm || mmu.counts().touches < measured {
-        for offset in accesses.next() {
-            let address = start + offset;
-            let touched = kernel
-                .touch(pid, address)
-                .map_err(|fault| Error::Failed(format!("simulating {}: {fault}", case.name)))?;
-            mmu.touch(address, touched.page_size);
-        }
-        operations += 1;
-        if !is_warm && mmu.counts().touches >= warm_up {
-            (is_warm, operations) = (true, 0);
-            mmu.reset_counts();
-        }
-    }
-    Ok((operations, mmu.counts()))
 }

@@ -34,7 +34,7 @@ pub(super) use objects::Objects;
 pub(super) use operations::Operations;
 pub(super) use pass::Pass;
 pub(super) use regions::Regions;
-pub(super) use resident::{Resident, STEP};
+pub(super) use resident::Resident;
 pub(super) use saving_server::{Load as SavingLoad, SavingServer, Told, Written};
 pub(super) use server::{Load, Server};
 pub(super) use service::Service;

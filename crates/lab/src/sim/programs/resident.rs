@@ -8,7 +8,7 @@ use mega_sim::{Memory, Program, Work};
 use super::Using;
 
 /// Bytes from one visit of [`Resident::strides`] to the next: the paper's 32 x 1024.
-pub(in super::super) const STEP: u64 = 32 << 10;
+const STEP: u64 = 32 << 10;
 /// Between two sweeps of the MEGA paper's programs.
 const A_SECOND: Duration = Duration::from_secs(1);
 
