@@ -18,6 +18,8 @@ pub(super) struct Standing {
     pub(super) near: usize,
     /// A sentence for the others of each table that have the same best.
     pub(super) behind: Vec<String>,
+    /// The tables that have no such row, and why.
+    pub(super) not_judged: Vec<String>,
 }
 
 /// Rows of a table in which another system is better.
@@ -31,6 +33,12 @@ struct Behind<'a> {
 pub(super) fn standing(findings: &Findings) -> Standing {
     let mut standing = Standing::default();
     for table in &findings.tables {
+        if let Some(reason) = why_not_judged(table) {
+            standing
+                .not_judged
+                .push(format!("{} ({reason})", table.title));
+            continue;
+        }
         let mut behind: Vec<Behind<'_>> = Vec::new();
         for row in 0..table.rows.len() {
             let Some((own, best, place)) = own_and_best(table, row) else {
@@ -55,6 +63,14 @@ pub(super) fn standing(findings: &Findings) -> Standing {
         standing.behind.extend(sentences);
     }
     standing
+}
+
+/// Why a table says nothing of `adaptive`; `None` where it does.
+fn why_not_judged(table: &Table) -> Option<&'static str> {
+    if !table.systems.iter().any(|name| name == ADAPTIVE.name) {
+        return Some("adaptive is not in it");
+    }
+    (table.better == Better::Neither).then_some("neither more nor less is better")
 }
 
 /// The number of `adaptive` in a row, the best one, and its place. `None` where it has none, or nothing is better.
@@ -178,9 +194,17 @@ mod tests {
             higher.behind,
             ["time, case: adaptive has 0.11 times as much as thp."]
         );
+        let neither = standing(&findings(Better::Neither, &rows));
+        assert_eq!((neither.rows, neither.near), (0, 0));
         assert_eq!(
-            standing(&findings(Better::Neither, &rows)),
-            Standing::default()
+            neither.not_judged,
+            ["time (neither more nor less is better)"]
+        );
+        let mut without = findings(Better::Lower, &rows);
+        without.tables[0].systems[1] = "ingens".to_owned();
+        assert_eq!(
+            standing(&without).not_judged,
+            ["time (adaptive is not in it)"]
         );
     }
 

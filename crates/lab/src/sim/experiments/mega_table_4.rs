@@ -12,7 +12,7 @@ use crate::sim::findings::{Findings, Row, Table};
 use crate::sim::hardware;
 use crate::sim::numbers::{cells, number};
 use crate::sim::programs::Resident;
-use crate::sim::system::{ADAPTIVE, INGENS, MEGA, System, THP};
+use crate::sim::system::{ADAPTIVE, HAWKEYE, INGENS, MEGA, System, THP, TRIDENT};
 use crate::sim::testbed::Testbed;
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
@@ -25,7 +25,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-const SYSTEMS: [System; 4] = [THP, INGENS, MEGA, ADAPTIVE];
+const SYSTEMS: [System; 6] = [THP, INGENS, MEGA, ADAPTIVE, HAWKEYE, TRIDENT];
 /// Table 4, of Ingens and of MEGA.
 const HUGE_PAGES: [f64; 2] = [2_447.0, 1_024.0];
 /// Blocks free before under Ingens: so many are here, too (under MEGA there were 6,733).
@@ -56,7 +56,8 @@ fn run(setting: &Setting<'_>) -> Result<Findings, Error> {
     }
     let scaled = |[ingens, mega]: [f64; 2]| {
         let parts = number(setting.scale.parts());
-        vec![None, Some(ingens / parts), Some(mega / parts), None]
+        let known = [None, Some(ingens / parts), Some(mega / parts)];
+        known.into_iter().chain([None; 3]).collect::<Vec<_>>()
     };
     let of = |value: &dyn Fn(&[Seen; 3]) -> u64| cells(runs.iter().map(value));
     let table = |title: &str, rows| {

@@ -11,7 +11,7 @@ use crate::sim::experiment::{Experiment, Setting};
 use crate::sim::findings::{Findings, Row, Table};
 use crate::sim::hardware;
 use crate::sim::programs::Churn;
-use crate::sim::system::{ADAPTIVE, BASE, INGENS, MEGA, System, THP};
+use crate::sim::system::{ADAPTIVE, BASE, HAWKEYE, INGENS, MEGA, System, THP, TRIDENT};
 use crate::sim::testbed::Testbed;
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
@@ -24,10 +24,18 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-const SYSTEMS: [System; 5] = [BASE, THP, INGENS, MEGA, ADAPTIVE];
+const SYSTEMS: [System; 7] = [BASE, THP, INGENS, MEGA, ADAPTIVE, HAWKEYE, TRIDENT];
 const INGENS_PLACE: usize = 2;
 /// Table 5, in seconds for each of the paper's 50 rounds.
-const PAPER: [Option<f64>; 5] = [None, None, Some(47.6 / 50.0), Some(30.0 / 50.0), None];
+const PAPER: [Option<f64>; 7] = [
+    None,
+    None,
+    Some(47.6 / 50.0),
+    Some(30.0 / 50.0),
+    None,
+    None,
+    None,
+];
 /// At the paper's size they take some 20 s: four of the manager's intervals.
 const ROUNDS: u32 = 12;
 /// A run that takes longer stands still.

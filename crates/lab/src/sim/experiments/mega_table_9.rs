@@ -12,7 +12,7 @@ use crate::sim::findings::{Findings, Row, Table};
 use crate::sim::hardware;
 use crate::sim::numbers::{cells, number};
 use crate::sim::programs::{Holes, Values};
-use crate::sim::system::{ADAPTIVE, INGENS, MEGA, System, THP};
+use crate::sim::system::{ADAPTIVE, HAWKEYE, INGENS, MEGA, System, THP, TRIDENT};
 use crate::sim::testbed::Testbed;
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
@@ -25,7 +25,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-const SYSTEMS: [System; 4] = [THP, INGENS, MEGA, ADAPTIVE];
+const SYSTEMS: [System; 6] = [THP, INGENS, MEGA, ADAPTIVE, HAWKEYE, TRIDENT];
 const INGENS_PLACE: usize = 1;
 /// Section 4.5.
 const FILLED: u64 = 200 << 30;
@@ -37,8 +37,8 @@ const HEADER: u64 = 4096;
 /// What the kernel has of the machine: as large a part as on MEGA's other one.
 const KERNEL: u64 = (256 << 30) / 32;
 /// Table 9, in requests a second, and table 10, in blocks.
-const REQUESTS: [Option<f64>; 4] = [None, Some(501.54), Some(638.05), None];
-const BLOCKS: [Option<f64>; 4] = [None, Some(158.0), Some(2306.0), None];
+const REQUESTS: [Option<f64>; 6] = [None, Some(501.54), Some(638.05), None, None, None];
+const BLOCKS: [Option<f64>; 6] = [None, Some(158.0), Some(2306.0), None, None, None];
 /// A run that takes longer stands still.
 const LIMIT: Duration = Duration::from_secs(3600);
 const AFTERWARDS: Duration = Duration::from_secs(300);

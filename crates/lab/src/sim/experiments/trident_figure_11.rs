@@ -5,7 +5,7 @@ use super::trident_programs::{Memory, Runs, native};
 use crate::error::Error;
 use crate::sim::experiment::{Experiment, Setting};
 use crate::sim::findings::{Findings, Table};
-use crate::sim::system::{THP, TRIDENT, TRIDENT_1G_ONLY, TRIDENT_NC};
+use crate::sim::system::{ADAPTIVE_GIANT, THP, TRIDENT, TRIDENT_1G_ONLY, TRIDENT_NC};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "trident-figure-11",
@@ -20,7 +20,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 const TRIDENT_PLACE: usize = 3;
 
 fn run(setting: &Setting<'_>) -> Result<Findings, Error> {
-    let systems = native([THP, TRIDENT_1G_ONLY, TRIDENT_NC, TRIDENT]);
+    let systems = native([THP, TRIDENT_1G_ONLY, TRIDENT_NC, TRIDENT, ADAPTIVE_GIANT]);
     let mut tables = Vec::new();
     let mut happened = Vec::new();
     for (state, gain) in [
@@ -35,7 +35,7 @@ fn run(setting: &Setting<'_>) -> Result<Findings, Error> {
         let runs = Runs::of(&systems, &memory, setting)?;
         let paper = |program: &str| {
             let normal = gain(program).map(|gain| 1.0 / gain);
-            vec![None, None, normal, Some(1.0)]
+            vec![None, None, normal, Some(1.0), None]
         };
         for table in runs.tables(TRIDENT_PLACE, paper) {
             let title = format!("{}, {state}", table.title);

@@ -69,6 +69,9 @@ fn section(report: &Report, chart: &str) -> String {
     for sentence in &report.behind_the_best {
         let _ = writeln!(text, "\n- {sentence}");
     }
+    if let Some(tables) = report.not_judged() {
+        let _ = writeln!(text, "\n{}.", capital(&tables));
+    }
     if !report.findings.happened.is_empty() {
         let happened = happened(&report.findings.happened);
         let _ = writeln!(text, "\nWhat happened:\n\n{happened}");

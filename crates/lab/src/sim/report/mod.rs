@@ -53,6 +53,8 @@ pub(super) struct Report {
     near_the_best: usize,
     /// Where it is not, and what happened there.
     behind_the_best: Vec<String>,
+    /// The tables that do not say how it stands, and why.
+    not_judged: Vec<String>,
 }
 
 impl Report {
@@ -73,6 +75,7 @@ impl Report {
             with_adaptive: standing.rows,
             near_the_best: standing.near,
             behind_the_best: standing.behind,
+            not_judged: standing.not_judged,
         }
     }
 
@@ -91,6 +94,12 @@ impl Report {
             let near = self.near_the_best;
             format!("in {near} of {rows} rows adaptive is within 2 % of the best system beside it")
         })
+    }
+
+    /// What that does not judge, in words. `None` where it judges all.
+    fn not_judged(&self) -> Option<String> {
+        let tables = self.not_judged.join("; ");
+        (!tables.is_empty()).then(|| format!("how adaptive stands is not judged of: {tables}"))
     }
 
     /// How much of the paper is met, in words.

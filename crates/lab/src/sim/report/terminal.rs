@@ -32,6 +32,9 @@ pub(in super::super) fn draw(report: &Report) -> String {
     for sentence in &report.behind_the_best {
         lines.extend(wrap(&format!("- {sentence}"), WIDTH));
     }
+    if let Some(tables) = report.not_judged() {
+        lines.extend(wrap(&tables, WIDTH));
+    }
     lines.join("\n") + "\n"
 }
 
