@@ -346,6 +346,20 @@ impl AddressSpace {
         mapped
     }
 
+    /// Base pages of page tables that map something: one for each span, unless a giant page maps it, and one for each region that base
+    /// pages map. Tables that are only kept for a split do not count.
+    #[must_use]
+    pub fn tables_in_use(&self) -> u64 {
+        let of_span = |table: &SpanTable| {
+            let regions = table.regions.iter();
+            let by_base = regions.filter(|entry| matches!(entry, Entry::Base(_)));
+            1 + by_base.count() as u64
+        };
+        let spans = self.spans.values();
+        let not_giant = spans.filter(|table| table.giant.is_none());
+        not_giant.map(of_span).sum()
+    }
+
     /// Bytes of this program's own memory that the page tables take.
     #[must_use]
     pub fn state_bytes(&self) -> u64 {

@@ -294,7 +294,10 @@ fn shared_memory_has_its_pages_once() {
 fn shared_memory_becomes_huge_for_all() {
     let (mut kernel, [(first, start), (second, other)]) = with_shared_memory();
     touch_all(&mut kernel, second, other, 50);
+    let tables = |kernel: &Kernel| kernel.process(first).space.tables_in_use();
+    assert_eq!(tables(&kernel), 2);
     let (outcome, _) = kernel.promote(first, Region::containing(start));
+    assert_eq!(tables(&kernel), 1);
     let done = Outcome::Done {
         resident_before: 100 * BASE_PAGE_SIZE,
         resident_after: mega_core::HUGE_PAGE_SIZE,

@@ -12,6 +12,7 @@ mod mega_table_6;
 mod mega_table_9;
 mod pages;
 mod saves;
+mod shared_buffers;
 mod tenants;
 mod trident_figure_10;
 mod trident_figure_11;
@@ -30,7 +31,7 @@ use super::findings::Happened;
 use super::system::{System, compacting};
 
 /// All that there are, in the order in which they run.
-pub(super) const ALL: [&Experiment; 20] = [
+pub(super) const ALL: [&Experiment; 21] = [
     &mega_figure_1::EXPERIMENT,
     &mega_faults::EXPERIMENT,
     &mega_table_4::EXPERIMENT,
@@ -51,6 +52,7 @@ pub(super) const ALL: [&Experiment; 20] = [
     &tenants::EXPERIMENT,
     &uptime::EXPERIMENT,
     &saves::EXPERIMENT,
+    &shared_buffers::EXPERIMENT,
 ];
 
 /// MEGA's machine.

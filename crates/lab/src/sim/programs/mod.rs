@@ -23,8 +23,7 @@ mod using;
 mod values;
 mod zipf;
 
-use accesses::Accesses;
-pub(super) use accesses::Pattern;
+pub(super) use accesses::{Accesses, Pattern};
 pub(super) use busy::Busy;
 pub(super) use churn::Churn;
 use filling::Filling;
