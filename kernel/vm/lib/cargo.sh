@@ -17,3 +17,10 @@ test_executables() {
 		jq -r 'select(.reason == "compiler-artifact" and .executable != null)
 			| [(.manifest_path | split("/")[-2]), .target.kind[0], .target.name, .executable] | join(" ")'
 }
+
+# libtest_program FOLDER NAME EXECUTABLE [ARGUMENTS]: prints FOLDER/NAME, a program that prints TAP in a guest: tests of Rust's own harness.
+libtest_program() {
+	printf '#!/bin/sh\nexec /mega/libtest %s %s\n' "$3" "${4:-}" >"$1/$2"
+	chmod +x "$1/$2"
+	echo "$1/$2"
+}
