@@ -246,43 +246,40 @@ fn where_the_kernel_has_no_control_per_process_the_global_mode_does_it() {
 }
 
 #[test]
-fn where_huge_pages_have_a_mode_of_their_own_that_is_changed() {
-    let test = "where_huge_pages_have_a_mode_of_their_own_that_is_changed";
-    let own = Path::new("/sys/kernel/mm/transparent_hugepage/hugepages-2048kB/enabled");
-    if !own.exists() {
-        skip(
-            test,
-            "huge pages have no mode of their own before Linux 6.8",
-        );
-        return;
-    }
+fn the_mode_is_changed_where_the_one_in_force_for_huge_pages_is() {
+    let test = "the_mode_is_changed_where_the_one_in_force_for_huge_pages_is";
     let Some(alone) = Alone::new(test) else {
         return;
     };
-    let _global = alone.guard(ThpMode::Never);
+    // Each size has a mode of its own since Linux 6.8, which decides whatever the global mode is.
+    let own = Path::new("/sys/kernel/mm/transparent_hugepage/hugepages-2048kB/enabled");
+    let (path, _global) = match own.exists() {
+        true => (own, Some(alone.guard(ThpMode::Never))),
+        false => (Path::new(thp_mode::PATH), None),
+    };
     let in_force = || thp_mode::of_huge_pages(alone.kernel.as_ref()).unwrap();
-    let of_own = |mode| InForce {
+    let of_path = |mode| InForce {
         mode,
-        path: own.to_owned(),
+        path: path.to_owned(),
     };
     let kernel = || Arc::clone(&alone.kernel);
     let before = in_force();
     let guard = Guard::change(
         kernel(),
         &alone.run_dir,
-        &of_own(ThpMode::Always),
+        &of_path(ThpMode::Always),
         ThpMode::Always,
     )
     .unwrap();
-    assert_eq!(in_force(), of_own(ThpMode::Always));
+    assert_eq!(in_force(), of_path(ThpMode::Always));
     let control = FaultControl::by_global_mode(&alone.kernel, &alone.run_dir).unwrap();
-    assert_eq!(in_force(), of_own(ThpMode::Madvise));
+    assert_eq!(in_force(), of_path(ThpMode::Madvise));
     let mut subject = Subject::start_with(|command| control.apply(command));
     let range = subject.map("private", 2);
     subject.fill(&range, 1);
     assert_eq!(subject.huge_bytes(&range), 0);
     drop(control);
-    assert_eq!(in_force(), of_own(ThpMode::Always));
+    assert_eq!(in_force(), of_path(ThpMode::Always));
     drop(guard);
     assert_eq!(in_force(), before);
 }
