@@ -249,6 +249,20 @@ impl Testbed {
         self.machine.kernel().process(pid).space.mapped_bytes()
     }
 
+    /// Whether a program, which `what` names, goes on or has ended well.
+    ///
+    /// # Errors
+    /// Where it ended by a fault.
+    pub(super) fn without_fault(&self, pid: Pid, what: &str) -> Result<(), Error> {
+        match self.machine.ended(pid).and_then(|ended| ended.fault) {
+            None => Ok(()),
+            Some(fault) => Err(Error::Failed(format!(
+                "simulating {what} under {}: {fault}; choose another --scale",
+                self.system.name
+            ))),
+        }
+    }
+
     /// What happened since the start, in numbers.
     pub(super) fn happened(&self) -> Happened {
         let kernel = self.machine.kernel();

@@ -19,7 +19,6 @@ pub(super) fn find(kernel: &dyn Kernel) -> Vec<String> {
         generations(kernel),
         khugepaged(kernel),
         smaller_sizes(kernel),
-        bpf_policy(kernel),
     ]
     .into_iter()
     .flatten()
@@ -123,8 +122,8 @@ fn khugepaged_makes(kernel: &dyn Kernel, size: u64) -> bool {
 const BPF_OPERATIONS: &[u8] = b"bpf_thp_ops";
 
 /// Whether the kernel has a hook by which a BPF program decides on page sizes. No Linux up to 7.3 has one (seen in the source of 7.2 and
-/// 7.3: nothing in mm/ is a struct_ops). So this is for later ones, and asks their types.
-fn bpf_policy(kernel: &dyn Kernel) -> Option<String> {
+/// 7.3: nothing in mm/ is a struct_ops). So this is for later ones, and asks their types, megabytes of them.
+pub(super) fn bpf_policy(kernel: &dyn Kernel) -> Option<String> {
     let types = kernel.read(Path::new("/sys/kernel/btf/vmlinux")).ok()?;
     let mut names = types.split(|&byte| byte == 0);
     names.any(|name| name == BPF_OPERATIONS).then(|| {

@@ -31,7 +31,14 @@ pub(super) fn features(probes: &Probes, choice: &Choice) -> Vec<Feature> {
         fault_control(probes),
         read_memory(probes),
         shared_memory(probes),
-        super::program_text::feature(&probes.program_text),
+    ]);
+    features.extend(
+        probes
+            .program_text
+            .as_ref()
+            .map(super::program_text::feature),
+    );
+    features.extend([
         cgroups(probes),
         whole_blocks(probes),
         tlb_miss_counter(probes),

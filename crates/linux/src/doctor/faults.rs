@@ -16,26 +16,28 @@ pub struct Faults {
     /// What faults take under it.
     pub take: &'static str,
     /// What to set so that they take base pages; `None` where they do.
-    pub advice: Option<&'static str>,
+    pub advice: Option<String>,
 }
 
 /// What faults take under the mode that is `in_force` for huge pages.
 pub(super) fn under(in_force: &InForce) -> Faults {
-    let advice = match in_force.is_of_size() {
-        false => {
-            "`mega run` has its program's faults take base pages; for what the daemon manages, write fault = \"base\" \
-            into its configuration, or set the THP mode to `madvise`"
-        }
+    let for_all = match in_force.is_of_size() {
+        false => "set the THP mode to `madvise`",
         true => {
-            "`mega run` has its program's faults take base pages; for what the daemon manages, write fault = \"base\" \
-            into its configuration, or write madvise to hugepages-2048kB/enabled, which decides whatever the global THP mode is"
+            "write madvise to hugepages-2048kB/enabled, which decides whatever the global THP mode is"
         }
+    };
+    let advice = || {
+        format!(
+            "`mega run` has its program's faults take base pages; for what the daemon manages, write fault = \"base\" \
+             into its configuration, or {for_all}"
+        )
     };
     Faults {
         thp_mode: in_force.mode,
         setting: in_force.path.clone(),
         take: in_force.mode.faults_take(),
-        advice: (in_force.mode == ThpMode::Always).then_some(advice),
+        advice: (in_force.mode == ThpMode::Always).then(advice),
     }
 }
 

@@ -24,6 +24,7 @@ use crate::settings::ledger;
 use crate::settings::thp_mode::Stale;
 use crate::{Error, TrackerKind};
 use left_behind::LeftBehind;
+use probe::Probes;
 
 pub(crate) use experiment::sizes as own_sizes;
 pub use faults::Faults;
@@ -129,12 +130,23 @@ pub fn other_consumers(kernel: &dyn Kernel) -> Vec<String> {
 /// only be tried by a write is [`State::Unknown`].
 #[must_use]
 pub fn examine(kernel: &Arc<dyn Kernel>) -> Examination {
-    examine_with(kernel, &tracker_choice::choose(kernel, None))
+    let choice = tracker_choice::choose(kernel, None);
+    let probes = Probes {
+        program_text: Some(program_text::collapse(kernel.as_ref())),
+        ..probe::look(kernel)
+    };
+    let mut examination = put_together(kernel, &choice, &probes);
+    let others = &mut examination.other_consumers;
+    others.extend(consumers::bpf_policy(kernel.as_ref()));
+    examination
 }
 
-/// Examines the kernel, after the trackers were tried.
+/// Examines the kernel, after the trackers were tried, for what mega needs: each start waits for it.
 pub(crate) fn examine_with(kernel: &Arc<dyn Kernel>, choice: &Choice) -> Examination {
-    let probes = probe::look(kernel);
+    put_together(kernel, choice, &probe::look(kernel))
+}
+
+fn put_together(kernel: &Arc<dyn Kernel>, choice: &Choice, probes: &Probes) -> Examination {
     let left_behind = left_behind::find(kernel.as_ref(), RunDir::existing().as_ref());
     let (left_behind, stale_unknown) = match left_behind {
         Ok(left_behind) => (left_behind, None),
@@ -142,7 +154,7 @@ pub(crate) fn examine_with(kernel: &Arc<dyn Kernel>, choice: &Choice) -> Examina
     };
     Examination {
         kernel_release: probes.release.clone(),
-        features: decide::features(&probes, choice),
+        features: decide::features(probes, choice),
         tracker: decide::tracker(choice),
         faults: probes.mode.as_ref().ok().map(faults::under),
         other_consumers: consumers::find(kernel.as_ref()),

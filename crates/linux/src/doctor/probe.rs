@@ -7,7 +7,7 @@ use std::sync::Arc;
 use mega_core::BASE_PAGE_SIZE;
 
 use super::experiment::{self, Experiment};
-use super::program_text::{self, Tried};
+use super::program_text::Tried;
 use crate::Error;
 use crate::act::giant::GiantPages;
 use crate::hzmem;
@@ -44,7 +44,8 @@ pub(super) struct Probes {
     /// The effective capabilities, a bit each; `None` where they could not be read.
     pub(super) capabilities: Option<u64>,
     pub(super) experiment: Experiment,
-    pub(super) program_text: Tried,
+    /// `None` where it was not asked: mega needs it for nothing.
+    pub(super) program_text: Option<Tried>,
     pub(super) pagemap_scan: io::Result<()>,
     pub(super) clear_refs: io::Result<()>,
     pub(super) per_process_fault_control: Option<bool>,
@@ -83,7 +84,7 @@ pub(super) fn look(boundary: &Arc<dyn Kernel>) -> Probes {
         mode: thp_mode::of_huge_pages(kernel),
         capabilities: capabilities(kernel),
         experiment: experiment::run(kernel),
-        program_text: program_text::collapse(kernel),
+        program_text: None,
         pagemap_scan: pagemap_scan(kernel),
         clear_refs: kernel.write(Path::new("/proc/self/clear_refs"), b"1"),
         per_process_fault_control: crate::settings::fault::knows_per_process_control(kernel),

@@ -92,23 +92,26 @@ pub(crate) struct Replay {
 
 /// The page sizes, by their names.
 fn host_pages() -> impl TypedValueParser<Value = PageSize> {
-    const NAMES: [(&str, PageSize); 3] = [
+    one_of([
         ("base", PageSize::Base),
         ("huge", PageSize::Huge),
         ("giant", PageSize::Giant),
-    ];
-    let names = PossibleValuesParser::new(NAMES.map(|(name, _)| name));
-    names.try_map(|name| {
-        let named = NAMES.iter().find(|(known, _)| *known == name);
-        named.map(|(_, size)| *size).ok_or("it is not known")
-    })
+    ])
 }
 
 /// The processors whose translation is simulated, by their names.
 fn processor() -> impl TypedValueParser<Value = Processor> {
-    let names = PossibleValuesParser::new(PROCESSORS.map(|processor| processor.name));
-    names.try_map(|name| {
-        let named = PROCESSORS.iter().find(|processor| processor.name == name);
-        named.map(|processor| **processor).ok_or("it is not known")
+    one_of(PROCESSORS.map(|processor| (processor.name, *processor)))
+}
+
+/// One of some values, by its name.
+fn one_of<T, const N: usize>(known: [(&'static str, T); N]) -> impl TypedValueParser<Value = T>
+where
+    T: Copy + Send + Sync + 'static,
+{
+    let names = PossibleValuesParser::new(known.map(|(name, _)| name));
+    names.try_map(move |asked| {
+        let named = known.iter().find(|(name, _)| *name == asked);
+        named.map(|(_, value)| *value).ok_or("it is not known")
     })
 }

@@ -96,7 +96,7 @@ fn better_tracker(examination: &Examination) -> Option<String> {
 
 fn faults(examination: &Examination) -> Option<String> {
     let faults = examination.faults.as_ref()?;
-    faults.advice.map(|_| {
+    faults.advice.as_ref().map(|_| {
         format!(
             "Set fault = \"base\" in the configuration, or {} to madvise: it is `{}`, so that page faults take huge pages \
              whether they pay or not",
@@ -230,7 +230,7 @@ mod tests {
             thp_mode: ThpMode::Always,
             setting: mega_linux::settings::thp_mode::PATH.into(),
             take: "huge pages",
-            advice: Some("set it"),
+            advice: Some("set it".to_owned()),
         });
         let things = worth_doing(&machine, &fragmented(90));
         assert_eq!(things.len(), 3);

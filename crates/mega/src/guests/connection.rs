@@ -24,12 +24,6 @@ const LEAST_PAUSE: Duration = Duration::from_micros(100);
 /// and so many times as long as the last one took: a guest gets a quarter of a core at most.
 const PAUSES: u32 = 3;
 
-/// What woke us.
-const SOCKET: u64 = 0;
-const STOP: u64 = 1;
-const VMM: u64 = 2;
-const DOORBELL: u64 = 3;
-
 /// Serves what asks on `socket`, until it ends the connection or `stop` is readable.
 pub(super) fn serve(kernel: &dyn Kernel, device: &Device, socket: &OwnedFd, stop: &OwnedFd) {
     match begin(kernel, device, socket) {
@@ -89,6 +83,12 @@ fn begin<'a>(
     ))
 }
 
+/// No time at all.
+const NOW: Timespec = Timespec {
+    tv_sec: 0,
+    tv_nsec: 0,
+};
+
 /// What came of all requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Totals {
@@ -103,27 +103,20 @@ fn until_the_end(
     socket: &OwnedFd,
     stop: &OwnedFd,
 ) -> Result<Totals, Errno> {
-    let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-    let add = |source: &dyn AsFd, what, flags| {
-        epoll::add(&epoll, source.as_fd(), EventData::new_u64(what), flags)
-    };
-    add(socket, SOCKET, EventFlags::IN | EventFlags::RDHUP)?;
-    add(stop, STOP, EventFlags::IN)?;
+    // Each ring is an event of its own. So it need not be read: the VMM has it too, and could have us wait in the read for good.
+    let doorbell = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+    epoll::add(
+        &doorbell,
+        server.doorbell(),
+        EventData::new_u64(0),
+        EventFlags::IN | EventFlags::ET,
+    )?;
     let mut ends = vec![socket.as_fd(), stop.as_fd()];
     // Another process may have the connection too, and keep it open.
     let vmm = guest.vmm.fd();
-    if let Some(vmm) = &vmm {
-        add(vmm, VMM, EventFlags::IN)?;
-        ends.push(vmm.as_fd());
-    }
-    // Each ring is an event of its own. So it need not be read: the VMM has it too, and could have us wait in the read for good.
-    add(
-        &server.doorbell(),
-        DOORBELL,
-        EventFlags::IN | EventFlags::ET,
-    )?;
+    ends.extend(vmm.as_ref().map(AsFd::as_fd));
     let mut totals = Totals::default();
-    let mut events = Vec::with_capacity(4);
+    let mut rings = Vec::with_capacity(1);
     loop {
         let began = Instant::now();
         // The first time too: a guest may have asked before its VMM came to us.
@@ -132,32 +125,33 @@ fn until_the_end(
             totals.exchanged += served.exchanged as u64;
             totals.refused += served.refused as u64;
         }
-        if is_end_within(LEAST_PAUSE.max(began.elapsed() * PAUSES), &ends)? {
+        let pause = LEAST_PAUSE.max(began.elapsed() * PAUSES);
+        if is_end(&ends, None, Some(pause))? || is_end(&ends, Some(doorbell.as_fd()), None)? {
             return Ok(totals);
         }
-        events.clear();
-        match epoll::wait(&epoll, spare_capacity(&mut events), None) {
-            Ok(_) | Err(Errno::INTR) => {}
-            Err(error) => return Err(error),
-        }
-        let is_end = |event: &epoll::Event| event.data.u64() != DOORBELL;
-        if events.iter().any(is_end) {
-            return Ok(totals);
-        }
+        rings.clear();
+        epoll::wait(&doorbell, spare_capacity(&mut rings), Some(&NOW))?;
     }
 }
 
-/// Waits so long, or until one of these says that the guest is to be served no more.
-fn is_end_within(pause: Duration, ends: &[BorrowedFd<'_>]) -> Result<bool, Errno> {
-    let pause = Timespec::try_from(pause).map_err(|_| Errno::INVAL)?;
+/// Waits, for some time at most, until the doorbell rings or one of `ends` says that the guest is to be served no more. Whether one does.
+fn is_end(
+    ends: &[BorrowedFd<'_>],
+    doorbell: Option<BorrowedFd<'_>>,
+    at_most: Option<Duration>,
+) -> Result<bool, Errno> {
+    let at_most = at_most.map(Timespec::try_from).transpose();
+    let at_most = at_most.map_err(|_| Errno::INVAL)?;
     let mut wait: Vec<PollFd<'_>> = ends
         .iter()
         .map(|&end| PollFd::from_borrowed_fd(end, PollFlags::IN | PollFlags::RDHUP))
         .collect();
-    match poll(&mut wait, Some(&pause)) {
-        Ok(ready) => Ok(ready > 0),
-        // A shorter pause once is as well.
-        Err(Errno::INTR) => Ok(false),
-        Err(error) => Err(error),
+    wait.extend(doorbell.map(|doorbell| PollFd::from_borrowed_fd(doorbell, PollFlags::IN)));
+    match poll(&mut wait, at_most.as_ref()) {
+        // Who is interrupted looks once more than he has to.
+        Ok(_) | Err(Errno::INTR) => {}
+        Err(error) => return Err(error),
     }
+    let mut ended = wait.iter().take(ends.len());
+    Ok(ended.any(|end| !end.revents().is_empty()))
 }

@@ -215,7 +215,7 @@ impl Kernel {
 
     /// Maps a giant page where a chunk is free and nothing is mapped yet. The cycles that took; `None` where none could be mapped.
     fn fault_giant(&mut self, pid: Pid, address: u64) -> Option<u64> {
-        let is_zeroed = self.has_zeroed_chunk(self.free_chunks(self.node_of(pid)));
+        let is_zeroed = self.has_zeroed_chunk(self.node_of(pid));
         if self.try_fault_giant(pid, address).is_none() {
             self.counters.giant_fault_failed += 1;
             return None;

@@ -13,12 +13,13 @@ pub(super) struct ZeroedChunks {
 }
 
 impl Kernel {
-    /// Whether a chunk of so many that are free is zeroed now. A thread zeroes one after the other, on a CPU that nobody else wants; before
+    /// Whether a free chunk of a node is zeroed now. A thread zeroes one after the other, on a CPU that nobody else wants; before
     /// this was asked first it had all the time that it needed.
-    pub(super) fn has_zeroed_chunk(&mut self, free: u64) -> bool {
+    pub(super) fn has_zeroed_chunk(&mut self, node: u32) -> bool {
         if !self.settings.zeroes_ahead {
             return false;
         }
+        let free = self.free_chunks(node);
         let now = self.memory.now();
         let all = ZeroedChunks {
             count: free,

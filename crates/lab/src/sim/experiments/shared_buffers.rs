@@ -137,12 +137,7 @@ fn one(system: System, processes: u64, setting: &Setting<'_>) -> Result<(Run, Ha
     bed.run_for(TIME);
     let (mut translation, mut cycles, mut tables, mut huge, mut resident) = (0, 0, 0, 0, 0);
     for &pid in &pids {
-        if let Some(fault) = bed.machine.ended(pid).and_then(|ended| ended.fault) {
-            return Err(Error::Failed(format!(
-                "simulating a database under {}: {fault}; choose another --scale",
-                system.name
-            )));
-        }
+        bed.without_fault(pid, "a database")?;
         let counts = bed.machine.counts(pid).unwrap_or_default();
         translation += counts.translation;
         cycles += counts.cycles;

@@ -251,14 +251,8 @@ fn one(
     }
     let mut seen = Vec::new();
     for ((pid, tenant), (large, resident)) in pids.iter().zip(tenants).zip(large) {
+        bed.without_fault(*pid, &format!("the tenant {}", tenant.name()))?;
         let ended = bed.machine.ended(*pid);
-        if let Some(fault) = ended.and_then(|ended| ended.fault) {
-            return Err(Error::Failed(format!(
-                "simulating the tenant {} under {}: {fault}; choose another --scale",
-                tenant.name(),
-                system.name
-            )));
-        }
         let mapped = bed.mapped(*pid);
         let now = (mapped.huge + mapped.giant, mapped.resident());
         let (large, resident) = if now.1 > 0 { now } else { (large, resident) };

@@ -302,12 +302,7 @@ fn one(
     bed.run_for(TIME.saturating_sub(LAST));
     let (before, counted) = (done.borrow().operations, bed.machine.counts(pid));
     bed.run_for(LAST);
-    if let Some(fault) = bed.machine.ended(pid).and_then(|ended| ended.fault) {
-        return Err(Error::Failed(format!(
-            "simulating {} under {}: {fault}; choose another --scale",
-            case.name, system.name
-        )));
-    }
+    bed.without_fault(pid, case.name)?;
     let done = done.borrow();
     let seconds = |cycles| hardware.costs.time(cycles).as_secs_f64();
     let Some(filled_at) = done.filled_at else {

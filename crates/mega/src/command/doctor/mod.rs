@@ -128,7 +128,7 @@ fn in_words(examination: &Examination) -> String {
             faults.thp_mode,
             faults.setting.display()
         );
-        if let Some(advice) = faults.advice {
+        if let Some(advice) = &faults.advice {
             let _ = writeln!(text, "{:11}For base pages: {advice}.", "");
         }
     }
