@@ -272,6 +272,10 @@ fn the_mode_is_changed_where_the_one_in_force_for_huge_pages_is() {
     )
     .unwrap();
     assert_eq!(in_force(), of_path(ThpMode::Always));
+    let another = alone.guard(ThpMode::Never);
+    assert_eq!(in_force(), of_path(ThpMode::Never));
+    drop(another);
+    assert_eq!(in_force(), of_path(ThpMode::Always));
     let control = FaultControl::by_global_mode(&alone.kernel, &alone.run_dir).unwrap();
     assert_eq!(in_force(), of_path(ThpMode::Madvise));
     let mut subject = Subject::start_with(|command| control.apply(command));

@@ -63,8 +63,8 @@ impl Machine {
             ),
             system: system(&read("/etc/os-release")),
             virtual_machine: field("flags").split(' ').any(|flag| flag == "hypervisor"),
-            thp_mode: thp_mode::read(&LiveKernel)
-                .map_or_else(|_| String::new(), |mode| mode.to_string()),
+            thp_mode: thp_mode::of_huge_pages(&LiveKernel)
+                .map_or_else(|_| String::new(), |in_force| in_force.mode.to_string()),
             module: Path::new("/dev/mega").exists(),
             mega: env!("CARGO_PKG_VERSION").to_owned(),
             commit: option_env!("MEGA_COMMIT").unwrap_or_default().to_owned(),

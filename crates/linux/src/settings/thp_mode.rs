@@ -180,14 +180,13 @@ pub fn read(kernel: &dyn Kernel) -> Result<ThpMode, Error> {
 pub struct Guard(ledger::Guard);
 
 impl Guard {
-    /// Changes the global mode to `wants`, having recorded what it was.
+    /// Changes the mode in force for huge pages to `wants` where it is kept, having recorded what it was.
     ///
     /// # Errors
-    /// As [`read`] and [`ledger::Guard::set`]. Then nothing is changed.
+    /// As [`of_huge_pages`] and [`ledger::Guard::set`]. Then nothing is changed.
     pub fn set(kernel: Arc<dyn Kernel>, run_dir: &RunDir, wants: ThpMode) -> Result<Self, Error> {
-        // A kernel without huge pages is told apart here.
-        read(kernel.as_ref())?;
-        ledger::Guard::set(kernel, run_dir, Path::new(PATH), wants.name()).map(Guard)
+        let in_force = of_huge_pages(kernel.as_ref())?;
+        Self::change(kernel, run_dir, &in_force, wants)
     }
 
     /// Changes the mode that is `in_force` to `wants` where it is kept, having recorded what it was.
