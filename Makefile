@@ -11,7 +11,7 @@ MODULES := $(shell sed -n 's/^PACKAGE_VERSION="\(.*\)"/\1/p' kernel/module/dkms.
 ETC = $(DESTDIR)/etc/mega
 
 .DEFAULT_GOAL := build
-.PHONY: help tools package-tools image-tools build demo lab-programs fleet-programs test test-user test-vm test-long test-kernel test-giant test-rpm test-packages test-dkms test-image test-kubernetes test-reproducible kernel kernel-deb pictures check bench experiments deb rpm image install install-mega install-lab install-mega-dkms install-hzmem-dkms clean
+.PHONY: help tools package-tools image-tools build demo lab-programs fleet-programs test test-user test-vm test-long test-kernel test-giant test-weekly test-rpm test-packages test-dkms test-image test-kubernetes test-reproducible kernel kernel-deb pictures check bench experiments deb rpm image install install-mega install-lab install-mega-dkms install-hzmem-dkms clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -56,6 +56,10 @@ test-long: tools lab-programs ## what takes minutes by itself: every experiment,
 test-kernel: tools ## what needs a kernel build: the modules under KASAN and lockdep, static checks, the VM lab itself
 	kernel/vm/deps
 	kernel/vm/test debug
+
+test-weekly: tools ## what a change seldom breaks alone: the modules on Linux 7.2, hzmem with thousands of pages, whole on Debian 12's 6.12
+	kernel/vm/deps
+	kernel/vm/test weekly
 
 test-giant: ## the giant pages' tests under KASAN and lockdep, on a kernel of their own (more than an hour)
 	kernel/vm/deps
