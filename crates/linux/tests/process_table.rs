@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 use std::io::Write;
+use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::Duration;
@@ -10,8 +11,9 @@ use std::time::Duration;
 use mega_core::ProcessId;
 use mega_linux::kernel::LiveKernel;
 use mega_linux::process::{self, Table};
+use rustix::process::{Pid, Signal, kill_process_group};
 
-/// A process that is ended with the test.
+/// A process that is ended with the test, and all that it has started.
 struct Helper(Child);
 
 impl Helper {
@@ -20,7 +22,8 @@ impl Helper {
         command
             .args(["-c", script])
             .stdin(Stdio::piped())
-            .stdout(Stdio::null());
+            .stdout(Stdio::null())
+            .process_group(0);
         Helper(command.spawn().unwrap())
     }
 
@@ -31,7 +34,7 @@ impl Helper {
 
 impl Drop for Helper {
     fn drop(&mut self) {
-        self.0.kill().unwrap();
+        kill_process_group(Pid::from_child(&self.0), Signal::KILL).unwrap();
         self.0.wait().unwrap();
     }
 }
