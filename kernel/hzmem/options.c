@@ -2,6 +2,7 @@
 /* Reads mount options, says what is wrong with them, and shows them. */
 
 #include <linux/ctype.h>
+#include <linux/fs.h>
 #include <linux/math64.h>
 #include <linux/overflow.h>
 #include <linux/seq_file.h>
@@ -296,10 +297,24 @@ void hz_options_apply(const struct hz_options *options,
 		WRITE_ONCE(settings->readahead, new->readahead);
 }
 
-bool hz_options_root_given(const struct hz_options *options)
+/* The same for the root folder, whose owner and mode others may have changed meanwhile. */
+void hz_options_apply_to_root(const struct hz_options *options,
+			      struct inode *root)
 {
-	return options->given &
-	       (BIT(OPTION_UID) | BIT(OPTION_GID) | BIT(OPTION_MODE));
+	const struct hz_settings *new = &options->settings;
+	unsigned long given = options->given;
+
+	if (!(given & (BIT(OPTION_UID) | BIT(OPTION_GID) | BIT(OPTION_MODE))))
+		return;
+	inode_lock(root);
+	if (given & BIT(OPTION_UID))
+		root->i_uid = new->uid;
+	if (given & BIT(OPTION_GID))
+		root->i_gid = new->gid;
+	if (given & BIT(OPTION_MODE))
+		root->i_mode = S_IFDIR | new->mode;
+	inode_set_ctime_current(root);
+	inode_unlock(root);
 }
 
 void hz_options_show(struct seq_file *out, const struct hz_settings *settings)

@@ -22,7 +22,8 @@ int hz_options_parse(struct fs_context *context,
 int hz_options_complete(struct fs_context *context);
 void hz_options_apply(const struct hz_options *options,
 		      struct hz_settings *settings);
-bool hz_options_root_given(const struct hz_options *options);
+void hz_options_apply_to_root(const struct hz_options *options,
+			      struct inode *root);
 void hz_options_show(struct seq_file *out, const struct hz_settings *settings);
 
 #endif

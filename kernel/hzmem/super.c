@@ -136,19 +136,6 @@ static int get_tree(struct fs_context *context)
 	return error ?: get_tree_nodev(context, fill_super);
 }
 
-static void apply_to_root(struct super_block *sb,
-			  const struct hz_settings *settings)
-{
-	struct inode *root = d_inode(sb->s_root);
-
-	inode_lock(root);
-	root->i_uid = settings->uid;
-	root->i_gid = settings->gid;
-	root->i_mode = S_IFDIR | settings->mode;
-	inode_set_ctime_current(root);
-	inode_unlock(root);
-}
-
 /* What does not compress with one algorithm may with another. Who is killed leaves the rest as it is. */
 static void retry_incompressible(struct hz_mount *mount)
 {
@@ -199,8 +186,7 @@ static int reconfigure(struct fs_context *context)
 	hz_options_apply(options, &mount->settings);
 	if (other_algorithm)
 		retry_incompressible(mount);
-	if (hz_options_root_given(options))
-		apply_to_root(sb, &mount->settings);
+	hz_options_apply_to_root(options, d_inode(sb->s_root));
 	hz_daemons_wake();
 	return 0;
 }

@@ -139,6 +139,7 @@ static void remounted(void)
 	int file = file_new(&mount);
 	char *memory = map_shared(file, 3);
 	struct statfs numbers;
+	struct stat status;
 
 	text_fill_all(memory, 3, TEXT_LINES, 1);
 	tap_equal(remount(&mount, "size=16M,compress=lzo,watermark=70,period=20ms,readahead=4,compressed=2M"), 0,
@@ -151,6 +152,10 @@ static void remounted(void)
 	tap_equal(remount(&mount, "watermark=75"), 0, "remount with one option");
 	tap_ok(set_to(&mount, "compress", "lzo") && set_to(&mount, "period_ms", "20") &&
 	       set_to(&mount, "size", "8") && set_to(&mount, "watermark", "75"), "leaves the others");
+	chmod(mount.path, 0700);
+	tap_equal(remount(&mount, "uid=3"), 0, "remount with another owner of the folder");
+	stat(mount.path, &status);
+	tap_ok(status.st_uid == 3 && (status.st_mode & 07777) == 0700, "leaves its mode, which was changed meanwhile");
 	tap_fails(remount(&mount, "watermark=200"), EINVAL, "what is out of range is refused: EINVAL");
 	tap_ok(set_to(&mount, "watermark", "75"), "and changes nothing");
 	if (nodes() > 1) {
