@@ -28,7 +28,7 @@ pub struct Sim {
     /// What random numbers come from: the same seed gives the same bytes
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// The folder for what is written: a folder for each experiment, and index.md
+    /// The folder for what is written: a folder for each experiment, and index.md on all that are there
     #[arg(short, long, value_name = "FOLDER", default_value = "mega-sim")]
     out: PathBuf,
     /// Print JSON instead of tables
@@ -52,7 +52,7 @@ pub fn run(sim: &Sim) -> Result<String, Error> {
             reports.push(report);
         }
     }
-    report::write_page(&sim.out, &reports)?;
+    report::write_page(&sim.out)?;
     eprintln!("mega lab: the results are in {}", sim.out.display());
     if sim.json {
         return report::as_json(&reports, name != ALL);
@@ -136,7 +136,7 @@ mod tests {
                 let report =
                     one(experiment, Some((experiment.memory / SMALL).min(4096)), 3).unwrap();
                 report::write(folder.path(), &report).unwrap();
-                report::write_page(folder.path(), &[report]).unwrap();
+                report::write_page(folder.path()).unwrap();
             }
             let read = |folder: &tempfile::TempDir, name: &str| {
                 std::fs::read(folder.path().join(name)).unwrap()
@@ -150,5 +150,27 @@ mod tests {
             let [first, second] = folders.each_ref().map(|folder| read(folder, "index.md"));
             assert!(first == second, "{}", experiment.name);
         }
+    }
+
+    #[test]
+    fn the_page_has_what_earlier_runs_found_and_leaves_out_what_cannot_be_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let page = || std::fs::read_to_string(folder.path().join("index.md")).unwrap();
+        let ran = |name: &str| {
+            let experiment = experiments::ALL.into_iter().find(|e| e.name == name);
+            let report = one(experiment.unwrap(), Some(1024), 1).unwrap();
+            report::write(folder.path(), &report).unwrap();
+            report::write_page(folder.path()).unwrap();
+            page()
+        };
+        let first = ran("mega-faults");
+        let both = ran("trident-figure-3");
+        for section in first.split("\n## ").skip(1) {
+            assert!(both.contains(section.trim_end()), "{both}");
+        }
+        assert!(both.contains("(#trident-figure-3)"));
+        std::fs::write(folder.path().join("mega-faults/findings.json"), "{").unwrap();
+        report::write_page(folder.path()).unwrap();
+        assert!(!page().contains("(#mega-faults)") && page().contains("(#trident-figure-3)"));
     }
 }

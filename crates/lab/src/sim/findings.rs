@@ -1,11 +1,11 @@
 //! What an experiment found, beside what the paper found.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::live::metric::{Better, Unit};
 
 /// All of an experiment.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Findings {
     /// Memory of the simulated machine, in bytes.
     pub(super) memory_bytes: u64,
@@ -15,7 +15,7 @@ pub(super) struct Findings {
 }
 
 /// One quantity under several systems.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Table {
     pub(super) title: String,
     pub(super) unit: Unit,
@@ -30,7 +30,7 @@ pub(super) struct Table {
 }
 
 /// One case.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Row {
     pub(super) name: String,
     /// By system; `None` where the simulation has no such number.
@@ -126,9 +126,9 @@ impl Row {
 }
 
 /// What happened under a system, in numbers.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Happened {
     pub(super) system: String,
     /// What is counted, and how much of it there was.
-    pub(super) counts: Vec<(&'static str, f64)>,
+    pub(super) counts: Vec<(String, f64)>,
 }

@@ -316,7 +316,10 @@ impl Testbed {
         ]);
         Happened {
             system: self.system.name.to_owned(),
-            counts,
+            counts: counts
+                .into_iter()
+                .map(|(name, count)| (name.to_owned(), count))
+                .collect(),
         }
     }
 }

@@ -122,14 +122,14 @@ pub(super) fn differences(happened: &[Happened], one: &str, other: &str) -> Vec<
     let mut apart: Vec<(f64, String)> = own
         .counts
         .iter()
-        .filter_map(|&(name, count)| {
-            let (_, against) = others.counts.iter().find(|(another, _)| *another == name)?;
+        .filter_map(|(name, count)| {
+            let (_, against) = others.counts.iter().find(|(another, _)| another == name)?;
             let largest = count.abs().max(against.abs());
             (largest > 0.0).then(|| {
                 let apart = (count - against).abs() / largest;
                 let words = format!(
                     "{name}: {one} {}, {other} {}",
-                    written(count),
+                    written(*count),
                     written(*against)
                 );
                 (apart, words)
@@ -205,7 +205,9 @@ mod tests {
     fn reasons_are_what_differs_most() {
         let happened = |system: &str, promoted, failed| Happened {
             system: system.to_owned(),
-            counts: vec![("promoted", promoted), ("failed", failed), ("same", 3.0)],
+            counts: [("promoted", promoted), ("failed", failed), ("same", 3.0)]
+                .map(|(name, count)| (name.to_owned(), count))
+                .to_vec(),
         };
         let both = [happened("a", 100.0, 0.0), happened("b", 90.0, 8.0)];
         assert_eq!(

@@ -16,7 +16,7 @@ pub(super) fn draw(report: &Report) -> String {
                 let _ = writeln!(
                     text,
                     "{},{},{},{},{},{}",
-                    field(report.experiment),
+                    field(&report.experiment),
                     field(&table.title),
                     field(&row.name),
                     field(system),
@@ -31,7 +31,7 @@ pub(super) fn draw(report: &Report) -> String {
             let _ = writeln!(
                 text,
                 "{},what happened,{},{},{count},",
-                field(report.experiment),
+                field(&report.experiment),
                 field(name),
                 field(&happened.system),
             );

@@ -99,7 +99,7 @@ fn table_of(table: &Table) -> String {
 fn happened(all: &[Happened]) -> String {
     let mut names: Vec<&str> = Vec::new();
     for (name, _) in all.iter().flat_map(|happened| &happened.counts) {
-        if !names.contains(name) {
+        if !names.contains(&name.as_str()) {
             names.push(name);
         }
     }

@@ -6,13 +6,14 @@ mod markdown;
 mod sentences;
 mod terminal;
 
-use std::fs;
 use std::path::Path;
+use std::{fs, io};
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::best::standing;
 use super::experiment::Experiment;
+use super::experiments;
 use super::findings::Findings;
 use crate::error::Error;
 use crate::file;
@@ -32,12 +33,12 @@ const CHART: &str = "chart.svg";
 const PAGE: &str = "index.md";
 
 /// What an experiment found, and under which settings.
-#[derive(Serialize)]
+#[derive(Serialize, Deserialize)]
 pub(super) struct Report {
-    experiment: &'static str,
-    title: &'static str,
-    source: &'static str,
-    about: &'static str,
+    experiment: String,
+    title: String,
+    source: String,
+    about: String,
     /// The machine has one part in this many of the paper's memory.
     scale: u64,
     seed: u64,
@@ -62,10 +63,10 @@ impl Report {
         let (compared, agreeing) = sentences::count(&findings);
         let standing = standing(&findings);
         Report {
-            experiment: experiment.name,
-            title: experiment.title,
-            source: experiment.source,
-            about: experiment.about,
+            experiment: experiment.name.to_owned(),
+            title: experiment.title.to_owned(),
+            source: experiment.source.to_owned(),
+            about: experiment.about.to_owned(),
             scale,
             seed,
             disagreements: sentences::disagreements(&findings),
@@ -129,7 +130,7 @@ pub(super) fn as_json(reports: &[Report], is_one: bool) -> Result<String, Error>
 /// # Errors
 /// When the folder or a file cannot be written.
 pub(super) fn write(folder: &Path, report: &Report) -> Result<(), Error> {
-    let own = folder.join(report.experiment);
+    let own = folder.join(&report.experiment);
     fs::create_dir_all(&own)
         .map_err(|error| Error::io(format!("making the folder {}", own.display()), error))?;
     file::write(&own, JSON, &as_json(std::slice::from_ref(report), true)?)?;
@@ -138,10 +139,31 @@ pub(super) fn write(folder: &Path, report: &Report) -> Result<(), Error> {
     file::write(&own, CHART, &chart::draw(report))
 }
 
-/// Writes the page on all experiments.
+/// Writes the page on all experiments that a folder has, by this run and by those before.
 ///
 /// # Errors
 /// When it cannot be written.
-pub(super) fn write_page(folder: &Path, reports: &[Report]) -> Result<(), Error> {
-    file::write(folder, PAGE, &markdown::page(reports))
+pub(super) fn write_page(folder: &Path) -> Result<(), Error> {
+    let reports: Vec<Report> = experiments::ALL
+        .into_iter()
+        .filter_map(|experiment| read(&folder.join(experiment.name).join(JSON)))
+        .collect();
+    file::write(folder, PAGE, &markdown::page(&reports))
+}
+
+/// What an earlier run has written. `None` where there is none, and, having said so, where it cannot be read.
+fn read(path: &Path) -> Option<Report> {
+    let text = match fs::read(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return None,
+        text => text.map_err(|error| error.to_string()),
+    };
+    let report = text.and_then(|text| serde_json::from_slice(&text).map_err(|e| e.to_string()));
+    report
+        .inspect_err(|error| {
+            eprintln!(
+                "mega lab: {PAGE} leaves out {}: {error}; run that experiment again",
+                path.display()
+            );
+        })
+        .ok()
 }

@@ -71,7 +71,7 @@ mod tests {
     fn findings(ours: [f64; 2]) -> Findings {
         let happened = |system: &str, promoted| Happened {
             system: system.to_owned(),
-            counts: vec![("regions promoted", promoted)],
+            counts: vec![("regions promoted".to_owned(), promoted)],
         };
         Findings {
             memory_bytes: 0,
