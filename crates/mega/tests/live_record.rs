@@ -167,13 +167,13 @@ fn a_command_is_recorded_until_it_ends_and_its_exit_code_is_passed_on() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("a.rec");
     let mut command = record(&["--interval=50ms"], &file);
-    let output = run(command.args(["--", "sh", "-c", "sleep 1; exit 7"]));
+    let output = run(command.args(["--", "sh", "-c", "sleep 3; exit 7"]));
     let said = text(&output.stderr);
     assert_eq!(output.status.code(), Some(7), "{said}");
     assert!(said.contains("looks at"), "{said}");
     let (header, looks, usable) = read(&file);
     assert_eq!(usable.ending, Ending::Whole);
-    assert_eq!(header.subject, "sh -c sleep 1; exit 7");
+    assert_eq!(header.subject, "sh -c sleep 3; exit 7");
     let names: Vec<&String> = looks
         .iter()
         .flat_map(|look| look.news.names.values())

@@ -132,7 +132,7 @@ fn mappings_that_vanish_under_mega_keep_their_data() {
     if !live::can_run("mappings_that_vanish_under_mega_keep_their_data") {
         return;
     }
-    let options = ["--interval=20ms", "--policy=ingens"];
+    let options = ["--interval=20ms", "--policy=ingens", WHOLE_CORE];
     let (target, _) = start(&mut mega_run(
         &options,
         &["churn", "--size=64MiB", "--until-eof"],
