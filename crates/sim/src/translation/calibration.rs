@@ -17,9 +17,9 @@ const SMALLEST: u64 = 1 << 20;
 const STEP: u64 = 4;
 /// The ways that a core that waits for each touch can tell apart.
 const WAYS: [Touching; 2] = [Touching::Serial, Touching::Neighbours];
-/// Touches that fill TLBs and caches before those that count, two lines of data and tables at least with each: as many as the
-/// largest cache has; or as many for each page of the working set as are touched together, so that of each line of the table, too,
-/// several have been.
+/// Touches that fill TLBs and caches before those that count, two lines of data and tables at least with each: so many, or as many
+/// as the largest cache has lines; or as many for each page of the working set as are touched together, so that of each line of the
+/// table, too, several have been.
 const WARM_UP: u64 = 1 << 18;
 /// Touches that count.
 const MEASURED: u64 = 1 << 14;
@@ -54,8 +54,46 @@ pub fn calibrate(processor: &Processor, walk: Walk, costs: &Costs, memory: u64) 
 }
 
 fn point(processor: &Processor, walk: Walk, size: u64, way: Touching) -> Point {
+    let fills = WARM_UP.max(lines_of_caches(processor) / 2);
+    let warm_up = WarmUp {
+        lines: 0,
+        touches: fills.min(NEIGHBOURS * (size / BASE_PAGE_SIZE)),
+    };
+    measure(processor, walk, size, way, warm_up)
+}
+
+/// What a touch takes once all of the working set has been touched that the caches can hold, its data as well as its page tables: what
+/// a program sees that has run for long. `None` for a way that a core that waits for each touch cannot tell from another.
+///
+/// A calibration asks for what is saved alone, and so waits for the page tables only: of a working set that fits into the caches its
+/// touches find less there.
+#[must_use]
+pub fn touch_time(processor: &Processor, walk: Walk, size: u64, way: Touching) -> Option<Point> {
+    let warm_up = WarmUp {
+        lines: lines_of_caches(processor).min(size / 64),
+        touches: WARM_UP,
+    };
+    WAYS.contains(&way)
+        .then(|| measure(processor, walk, size, way, warm_up))
+}
+
+/// What is done before anything counts.
+#[derive(Clone, Copy)]
+struct WarmUp {
+    /// The first lines of the working set are touched, one after the other.
+    lines: u64,
+    /// Then it is touched as it is when that counts.
+    touches: u64,
+}
+
+fn lines_of_caches(processor: &Processor) -> u64 {
+    let lines = processor.caches.map(|(cache, _)| cache.entries as u64);
+    lines.into_iter().fold(0, u64::max)
+}
+
+fn measure(processor: &Processor, walk: Walk, size: u64, way: Touching, warm_up: WarmUp) -> Point {
     let [base, huge] = [PageSize::Base, PageSize::Huge]
-        .map(|page_size| nanoseconds(processor, walk, size, way, page_size));
+        .map(|page_size| nanoseconds(processor, walk, size, way, page_size, warm_up));
     Point {
         working_set: size,
         touching: way,
@@ -71,11 +109,14 @@ fn nanoseconds(
     size: u64,
     way: Touching,
     page_size: PageSize,
+    warm_up: WarmUp,
 ) -> f64 {
     let mut mmu = Mmu::new(processor, walk);
+    for line in 0..warm_up.lines {
+        mmu.touch(line * 64, page_size);
+    }
     let mut order = Order { way, size, next: 0 };
-    let pages = size / BASE_PAGE_SIZE;
-    for _ in 0..WARM_UP.min(NEIGHBOURS * pages) {
+    for _ in 0..warm_up.touches {
         order.touch(&mut mmu, page_size);
     }
     mmu.reset_counts();
@@ -129,7 +170,7 @@ pub(super) fn scattered(number: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::translation::PROCESSORS;
+    use crate::translation::{PROCESSORS, SAPPHIRE_RAPIDS};
 
     #[test]
     fn a_calibration_makes_sense_and_what_is_larger_saves_more() {
@@ -146,6 +187,30 @@ mod tests {
             let together = calibration.saved_ns(64 << 20, 1e3, 8.0).value;
             assert!(together < saved(64 << 20), "{}", processor.name);
         }
+    }
+
+    /// Of a working set that the last cache holds, no touch goes to memory, and huge pages save what a calibration says.
+    #[test]
+    fn what_the_caches_hold_is_found_there() {
+        let processor = &SAPPHIRE_RAPIDS;
+        let size = 8 << 20;
+        let point = touch_time(processor, Walk::Native, size, Touching::Serial).unwrap();
+        let cycles = |ns: f64| ns * processor.hertz as f64 / 1e9;
+        let of_data = cycles(point.ns - point.saved.value);
+        let (_, last_cache) = processor.caches[2];
+        assert!(of_data < last_cache as f64, "{of_data}");
+        let costs = Costs::of(processor);
+        let calibration = calibrate(processor, Walk::Native, &costs, 2 * size);
+        let calibrated = calibration
+            .points
+            .iter()
+            .find(|point| point.working_set == 4 << 20 && point.touching == Touching::Serial);
+        let saved = calibrated.unwrap().saved.value;
+        assert!(point.saved.value >= saved, "{point:?} {saved}");
+        assert_eq!(
+            touch_time(processor, Walk::Native, size, Touching::Stream),
+            None
+        );
     }
 
     #[test]
