@@ -1,12 +1,15 @@
 //! What must hold between page tables and physical memory.
 
-use mega_core::{BASE_PAGE_SIZE, GIANT_PAGE_SIZE, Region};
+use mega_core::{BASE_PAGE_SIZE, GIANT_PAGE_SIZE, PageSize, Region};
 
 use super::page_cache::PageCache;
 use super::shared_memory::{SharedMemory, mappers};
 use super::{Kernel, Pid};
 use crate::address_space::{Entry, SpanTable, offset_of};
 use crate::physical::{BLOCK_ORDER, Broken, Frame, Owner};
+
+/// Frames of a block.
+const FRAMES: usize = 512;
 
 /// What does not hold.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -19,7 +22,68 @@ pub enum Inconsistent {
     Mapping(String),
 }
 
+/// When a build with debug assertions looks through everything next.
+#[derive(Clone, Debug, Default)]
+pub(super) struct NextCheck {
+    /// Operations until then.
+    operations: u64,
+}
+
+/// How often the pages of a block are mapped, by what page tables say.
+#[derive(Clone, Debug, Default)]
+struct Mapped {
+    /// All of them, by huge pages.
+    huge: u32,
+    /// Each beyond that, if any is.
+    base: Option<Box<[u32; FRAMES]>>,
+}
+
+/// The same for all blocks.
+struct MappedBlocks(Vec<Mapped>);
+
+impl MappedBlocks {
+    fn add(&mut self, frame: Frame, page_size: PageSize) {
+        let block = &mut self.0[frame.block_index() as usize];
+        match page_size {
+            PageSize::Base => {
+                let base = block.base.get_or_insert_with(|| Box::new([0; FRAMES]));
+                base[frame.offset()] += 1;
+            }
+            PageSize::Huge | PageSize::Giant => block.huge += 1,
+        }
+    }
+}
+
+/// What was looked through.
+#[derive(Debug)]
+struct Looked {
+    /// Pages that something maps.
+    mapped: u64,
+    /// Page tables.
+    tables: u64,
+}
+
 impl Kernel {
+    /// At the beginning of each operation: in builds with debug assertions, looks through everything from time to time. The next time is
+    /// after as many operations as entries and blocks had to be looked at, so that this takes a bounded share of the time.
+    ///
+    /// # Panics
+    ///
+    /// In such builds, when something does not hold.
+    pub(super) fn debug_check_sometimes(&mut self) {
+        if !cfg!(debug_assertions) {
+            return;
+        }
+        if let Some(left) = self.next_check.operations.checked_sub(1) {
+            self.next_check.operations = left;
+            return;
+        }
+        let looked = self.look_through();
+        debug_assert!(looked.is_ok(), "before this operation: {looked:?}");
+        let entries = looked.map_or(0, |looked| looked.tables * FRAMES as u64);
+        self.next_check.operations = entries + u64::from(self.memory.blocks());
+    }
+
     /// Looks through everything: each mapped page lies where it should, each movable page in use is mapped as often as is counted,
     /// and every other page in use is a page table or the kernel's own, as counted in `own`.
     ///
@@ -27,10 +91,21 @@ impl Kernel {
     ///
     /// When something does not hold.
     pub fn check(&self, own: u64) -> Result<(), Inconsistent> {
+        let Looked { mapped, tables } = self.look_through()?;
+        let (movable, unmovable) = self.memory.totals_in_use();
+        if (movable, unmovable) != (mapped, tables + own) {
+            return Err(Inconsistent::Mapping(format!(
+                "{movable} movable and {unmovable} other pages are in use, {mapped} are mapped, {tables} are page tables, {own} are the kernel's own"
+            )));
+        }
+        Ok(())
+    }
+
+    /// The same, but for how many pages are the kernel's own. What was found.
+    fn look_through(&self) -> Result<Looked, Inconsistent> {
         self.memory.check()?;
         let mut tables = 0u64;
-        // By frame.
-        let mut mapped = vec![0u32; self.memory.blocks() as usize * 512];
+        let mut mapped = MappedBlocks(vec![Mapped::default(); self.memory.blocks() as usize]);
         for (pid, process) in self.processes() {
             for (start, span) in process.space.spans() {
                 tables += 1;
@@ -42,14 +117,10 @@ impl Kernel {
             }
         }
         for (frame, page_size) in self.shared.iter().flat_map(SharedMemory::pages) {
-            let first = frame.number() as usize;
-            let pages = (page_size.bytes() / BASE_PAGE_SIZE) as usize;
-            mapped[first..first + pages]
-                .iter_mut()
-                .for_each(|count| *count += 1);
+            mapped.add(frame, page_size);
         }
         for (page, frame) in self.cache.pages() {
-            mapped[frame.number() as usize] += 1;
+            mapped.add(frame, PageSize::Base);
             let owner = Owner::new(PageCache::HOLDER, page);
             if self.memory.owner_of(frame) != Some(owner) {
                 return Err(Inconsistent::Mapping(format!(
@@ -58,26 +129,29 @@ impl Kernel {
             }
         }
         let mapped = self.check_counts(&mapped)?;
-        let (movable, unmovable) = self.memory.totals_in_use();
-        if (movable, unmovable) != (mapped, tables + own) {
-            return Err(Inconsistent::Mapping(format!(
-                "{movable} movable and {unmovable} other pages are in use, {mapped} are mapped, {tables} are page tables, {own} are the kernel's own"
-            )));
-        }
-        Ok(())
+        Ok(Looked { mapped, tables })
     }
 
     /// Each page is mapped as often as is counted. How many there are that something maps.
-    fn check_counts(&self, mapped: &[u32]) -> Result<u64, Inconsistent> {
+    fn check_counts(&self, mapped: &MappedBlocks) -> Result<u64, Inconsistent> {
         let mut pages = 0;
-        for (number, &mappings) in (0..).zip(mapped) {
-            let counted = self.memory.mappings(Frame::new(number));
-            if counted != mappings {
-                return Err(Inconsistent::Mapping(format!(
-                    "{mappings} entries map frame {number}, {counted} are counted"
-                )));
+        for (block, mapped) in (0..).zip(&mapped.0) {
+            if mapped.base.is_none() && self.memory.mappings_of_all(block) == Some(mapped.huge) {
+                pages += if mapped.huge > 0 { FRAMES as u64 } else { 0 };
+                continue;
             }
-            pages += u64::from(mappings > 0);
+            for offset in 0..FRAMES {
+                let base = mapped.base.as_ref().map_or(0, |base| base[offset]);
+                let mappings = mapped.huge + base;
+                let frame = Frame::in_block(block, offset);
+                let counted = self.memory.mappings(frame);
+                if counted != mappings {
+                    return Err(Inconsistent::Mapping(format!(
+                        "{mappings} entries map {frame:?}, {counted} are counted"
+                    )));
+                }
+                pages += u64::from(mappings > 0);
+            }
         }
         Ok(pages)
     }
@@ -88,7 +162,7 @@ impl Kernel {
         pid: Pid,
         region: Region,
         entry: &Entry,
-        mapped: &mut [u32],
+        mapped: &mut MappedBlocks,
     ) -> Result<u64, Inconsistent> {
         let first = region.start() / BASE_PAGE_SIZE;
         match entry {
@@ -97,7 +171,7 @@ impl Kernel {
                 let mut count = 0;
                 for (place, frame) in pages.pages() {
                     count += 1;
-                    mapped[frame.number() as usize] += 1;
+                    mapped.add(frame, PageSize::Base);
                     self.check_owner(frame, pid, first + place as u64)?;
                     if !pages.protected.get(place) {
                         self.check_alone(frame)?;
@@ -118,10 +192,7 @@ impl Kernel {
                 if page.frame.offset() != 0 {
                     return Err(Inconsistent::Mapping(format!("{region:?} is not aligned")));
                 }
-                let first = page.frame.number() as usize;
-                mapped[first..first + 512]
-                    .iter_mut()
-                    .for_each(|count| *count += 1);
+                mapped.add(page.frame, PageSize::Huge);
                 Ok(1)
             }
         }

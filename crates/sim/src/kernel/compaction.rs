@@ -123,6 +123,7 @@ impl Kernel {
 
     /// Compacts all memory until the scanners meet, as a write to `/proc/sys/vm/compact_memory` does. The cycles that took.
     pub fn compact_memory(&mut self) -> u64 {
+        self.debug_check_sometimes();
         let mut took = 0;
         for zone in 0..self.scanners.len() {
             self.scanners[zone].restart();

@@ -17,6 +17,7 @@ const RECLAIMED_AT_ONCE: u64 = 32;
 impl Kernel {
     /// Empties one target and reports on it, with the cycles that took.
     pub(crate) fn empty(&mut self, target: &ToEmpty) -> (Emptied, u64) {
+        self.debug_check_sometimes();
         let blocks = match self.blocks_of(target) {
             Some(blocks) => blocks,
             None => {

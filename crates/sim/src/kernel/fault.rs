@@ -45,6 +45,7 @@ impl Kernel {
                 fault: 0,
             });
         }
+        self.debug_check_sometimes();
         let (page_size, fault) = match self.fault_protected(pid, address)? {
             Some(done) => done,
             None => self.fault(pid, address)?,
@@ -70,6 +71,7 @@ impl Kernel {
         if area.ok_or(Fault::NotMapped(address))?.shared.is_none() {
             return Ok(None);
         }
+        self.debug_check_sometimes();
         let (page_size, fault) = self.fault(pid, address)?;
         let process = self.process_mut(pid);
         process.space.read(address);

@@ -10,6 +10,7 @@ impl Kernel {
     /// pages become huge ones first, as the patched kernel has it. The child, and the cycles that the parent waited; `None` where
     /// no memory is left for its page tables.
     pub fn fork(&mut self, parent: Pid) -> Option<(Pid, u64)> {
+        self.debug_check_sometimes();
         let child = self.spawn(self.node_of(parent));
         self.families.add(parent, child);
         let space = self.process(parent).space.for_child();

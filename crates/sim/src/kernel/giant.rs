@@ -12,6 +12,7 @@ impl Kernel {
     /// Maps a span by a giant page. Huge pages must map all of it; where they do not lie side by side, a chunk is emptied for
     /// them and they are copied. What is shared since a fork is not.
     pub(crate) fn promote_giant(&mut self, pid: Pid, first: Region) -> Done {
+        self.debug_check_sometimes();
         let span = Span::of(first);
         if !self.settings.giant_pages || span.first_region() != first {
             return (Outcome::Failed(Cause::NotEligible), 0);
@@ -114,6 +115,7 @@ impl Kernel {
 
     /// Maps a span by huge pages again.
     pub(crate) fn demote_giant(&mut self, pid: Pid, first: Region) -> Done {
+        self.debug_check_sometimes();
         match self.end_giant(pid, first) {
             0 => (Outcome::AlreadySo, 0),
             took => (

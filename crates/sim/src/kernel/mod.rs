@@ -10,6 +10,8 @@ mod families;
 mod fault;
 mod fork;
 mod giant;
+#[cfg(test)]
+mod giant_tests;
 mod khugepaged;
 mod look;
 mod page_cache;
@@ -26,6 +28,7 @@ mod zeroed;
 use mega_core::{PageSize, ProcessId, Region};
 
 pub use check::Inconsistent;
+use check::NextCheck;
 pub(crate) use copy_on_write::MOST_SHARED;
 pub use fault::{Fault, Touched};
 pub use khugepaged::Khugepaged;
@@ -137,6 +140,7 @@ pub struct Kernel {
     /// `None` until the first giant fault.
     zeroed: Option<ZeroedChunks>,
     counters: Counters,
+    next_check: NextCheck,
 }
 
 impl Kernel {
@@ -157,6 +161,7 @@ impl Kernel {
             chunk_scanner: 0,
             zeroed: None,
             counters: Counters::default(),
+            next_check: NextCheck::default(),
         }
     }
 

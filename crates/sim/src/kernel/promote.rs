@@ -13,6 +13,7 @@ impl Kernel {
     /// Replaces the base pages of a region by a huge page (`MADV_COLLAPSE`, `collapse_huge_page`): what is mapped is copied,
     /// shared or not, and the rest zeroed. One page at least must be writable: all are protected after a fork. The process stands still for as long. What came of it, and the cycles that it took.
     pub fn promote(&mut self, pid: Pid, region: Region) -> (Outcome, u64) {
+        self.debug_check_sometimes();
         let process = self.process(pid);
         if let Some((area, shared)) = process.space.shared_at(region.start()) {
             return self.promote_shared(pid, region, &area, shared);
@@ -80,6 +81,7 @@ impl Kernel {
     /// Replaces a huge page by base pages where it lies, and gives back those that hold only zeros
     /// (`split_huge_page`, Linux 6.12 and newer). One that is shared is left alone (`madvise_cold_or_pageout_pte_range`). What came of it, and the cycles that it took.
     pub fn demote(&mut self, pid: Pid, region: Region) -> (Outcome, u64) {
+        self.debug_check_sometimes();
         if let Some((_, shared)) = self.process(pid).space.shared_at(region.start()) {
             return self.demote_shared(pid, region, shared);
         }

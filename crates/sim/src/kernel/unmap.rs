@@ -9,6 +9,7 @@ impl Kernel {
     /// `MADV_DONTNEED`: gives back the pages of a range; the mapping stays, and so do pages of shared memory. A huge page that lies in it only in part is split
     /// first, and the part freed at once. Returns the cycles that took.
     pub fn discard(&mut self, pid: Pid, start: u64, bytes: u64) -> u64 {
+        self.debug_check_sometimes();
         let end = start.saturating_add(bytes);
         let mut took = self.costs.unmap;
         let mut address = start;
@@ -126,6 +127,7 @@ impl Kernel {
 
     /// Ends a process and frees all its memory. Returns the cycles that took.
     pub fn exit(&mut self, pid: Pid) -> u64 {
+        self.debug_check_sometimes();
         let process = self.process_mut(pid);
         process.is_gone = true;
         let space = std::mem::take(&mut process.space);

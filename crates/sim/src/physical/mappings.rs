@@ -50,6 +50,18 @@ impl PhysicalMemory {
         }
     }
 
+    /// How often each page of a block is mapped, where all are mapped as often and that can be told at once.
+    pub(crate) fn mappings_of_all(&self, block: u32) -> Option<u32> {
+        let block = self.blocks.get(block as usize)?;
+        let more = block.mappings.as_ref();
+        let is_plain = more.is_none_or(|more| more.base.iter().all(|&count| count == 0));
+        match &block.contents {
+            Contents::Huge(_) if is_plain => Some(1 + more.map_or(0, |more| more.huge)),
+            Contents::Huge(_) | Contents::Split(_) => None,
+            _ => Some(0),
+        }
+    }
+
     /// Whether more than one entry maps a base page, or anything of the huge page that it is a part of.
     #[must_use]
     pub fn is_shared(&self, frame: Frame) -> bool {
