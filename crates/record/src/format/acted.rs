@@ -23,12 +23,14 @@ pub(crate) struct WireActed {
 enum WireOutcome {
     /// Resident before and after.
     Done(u64, u64),
-    /// Bytes copied. What was exchanged is not kept: a replay has no hypervisor.
+    /// Bytes copied. Nothing was exchanged.
     Remapped(u64),
     AlreadySo,
     /// The place in [`Cause::ALL`].
     Failed(u8),
     NotTried,
+    /// Bytes copied, and bytes that the hypervisor exchanged instead. From version 4 on; before, these were [`Self::Remapped`] too.
+    Exchanged(u64, u64),
 }
 
 /// The place of a value in a list of all.
@@ -52,7 +54,13 @@ impl From<&Acted> for WireActed {
                     resident_before,
                     resident_after,
                 } => WireOutcome::Done(resident_before, resident_after),
-                Outcome::Remapped { copied, .. } => WireOutcome::Remapped(copied),
+                Outcome::Remapped {
+                    copied,
+                    exchanged: 0,
+                } => WireOutcome::Remapped(copied),
+                Outcome::Remapped { copied, exchanged } => {
+                    WireOutcome::Exchanged(copied, exchanged)
+                }
                 Outcome::AlreadySo => WireOutcome::AlreadySo,
                 Outcome::Failed(cause) => WireOutcome::Failed(place(&Cause::ALL, &cause)),
                 Outcome::NotTried => WireOutcome::NotTried,
@@ -86,6 +94,9 @@ impl TryFrom<WireActed> for Acted {
                     copied,
                     exchanged: 0,
                 },
+                WireOutcome::Exchanged(copied, exchanged) => {
+                    Outcome::Remapped { copied, exchanged }
+                }
                 WireOutcome::AlreadySo => Outcome::AlreadySo,
                 WireOutcome::Failed(cause) => {
                     let cause = Cause::ALL.get(usize::from(cause)).copied();

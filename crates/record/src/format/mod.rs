@@ -20,6 +20,6 @@ pub(crate) mod wire;
 /// How a recording begins.
 pub const MAGIC: [u8; 8] = *b"MEGAREC\n";
 /// The version that this program writes.
-pub const VERSION: u32 = 3;
-/// The oldest that it reads. Version 1 has no actions, and version 2 no calls.
+pub const VERSION: u32 = 4;
+/// The oldest that it reads. Version 1 has no actions, version 2 no calls, and version 3 not what was exchanged.
 pub const OLDEST: u32 = 1;

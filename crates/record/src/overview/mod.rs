@@ -40,11 +40,16 @@ pub struct ActionCounts {
     pub already_so: u64,
     /// A dry run did not try them.
     pub not_tried: u64,
+    /// Bytes that the hypervisor exchanged for giant pages instead of a copy.
+    pub bytes_exchanged: u64,
 }
 
 impl ActionCounts {
     /// Adds one.
     pub fn add(&mut self, acted: &Acted) {
+        if let Outcome::Remapped { exchanged, .. } = acted.outcome {
+            self.bytes_exchanged = self.bytes_exchanged.saturating_add(exchanged);
+        }
         match acted.outcome {
             Outcome::Done { .. } | Outcome::Remapped { .. } => {
                 *self.done.entry(acted.action.kind.name()).or_default() += 1;
@@ -55,7 +60,7 @@ impl ActionCounts {
         }
     }
 
-    /// As "12 promote, 1 demote done; failed: 3 busy"; `None` without any.
+    /// As "done: 12 promote, 1 demote; failed: 3 busy; exchanged by the host instead of a copy: 1 GiB"; `None` without any.
     #[must_use]
     pub fn in_words(&self) -> Option<String> {
         let listed = |counts: &mut dyn Iterator<Item = (&str, u64)>| {
@@ -77,6 +82,13 @@ impl ActionCounts {
             (
                 "",
                 listed(&mut also.into_iter().filter(|(_, count)| *count > 0)),
+            ),
+            (
+                "exchanged by the host instead of a copy: ",
+                match self.bytes_exchanged {
+                    0 => String::new(),
+                    exchanged => bytes::format(exchanged),
+                },
             ),
         ];
         let parts = parts.into_iter().filter(|(_, text)| !text.is_empty());
@@ -280,5 +292,41 @@ impl Known {
         overview.mapped = sums.mapped / overview.looks;
         overview.huge = sums.huge / overview.looks;
         overview.accessed = sums.accessed.checked_div(sums.known);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mega_core::{Action, ActionKind, Region, RegionRef};
+
+    #[test]
+    fn what_was_exchanged_is_told() {
+        let mut counts = ActionCounts::default();
+        assert_eq!(counts.in_words(), None);
+        let process = ProcessId {
+            pid: 7,
+            start_time: 1,
+        };
+        let mut add = |copied, exchanged| {
+            counts.add(&Acted {
+                at: Duration::ZERO,
+                action: Action {
+                    kind: ActionKind::PromoteGiant,
+                    target: RegionRef {
+                        process,
+                        region: Region::containing(1 << 30),
+                    },
+                },
+                outcome: Outcome::Remapped { copied, exchanged },
+            });
+        };
+        add(1 << 30, 0);
+        add(0, 1 << 30);
+        add(6 << 20, 1 << 29);
+        assert_eq!(
+            counts.in_words().as_deref(),
+            Some("done: 3 promote giant; exchanged by the host instead of a copy: 1.50 GiB")
+        );
     }
 }
