@@ -11,6 +11,7 @@ use crate::live::metric::{Better, Unit};
 use crate::sim::experiment::{Experiment, Setting};
 use crate::sim::findings::{Findings, Happened, Row, Table};
 use crate::sim::hardware;
+use crate::sim::numbers::share;
 use crate::sim::programs::{Busy, Regions};
 use crate::sim::system::{
     ADAPTIVE, ADAPTIVE_HUGE, HAWKEYE, INGENS, INGENS_HUGE, MEGA, MEGA_HUGE, System, THP,
@@ -24,7 +25,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "growth",
     title: "what managing costs, and how soon it helps, as memory grows",
     source: "beyond the papers",
-    about: "A program uses three quarters of a machine with 16 GiB to 4 TiB. First faults take huge pages, and what counts is the manager's CPU time in the second of two minutes. Then, up to 64 GiB, faults take base pages (thp and hawkeye: huge ones), a tenth of the memory is hot and gone over twenty times a second, and all of it every four seconds; what counts is how soon 95 % of the memory is huge, and how much is by then or after 15 minutes.",
+    about: "A program uses three quarters of a machine with 16 GiB to 4 TiB. First faults take huge pages, and what counts is the manager's CPU time in the second of two minutes. Then, up to 64 GiB, faults take base pages (thp and hawkeye: huge ones), a tenth of the memory is hot and gone over twenty times a second, and all of it every four seconds; what counts is how soon 95 % of the memory is huge, how much is by then or after 15 minutes, and which part of the cycles of the touches goes into translation in the 20 seconds after that.",
     memory: LARGEST,
     scale: 1,
     run,
@@ -40,11 +41,13 @@ const MINUTE: Duration = Duration::from_secs(60);
 const REST: Duration = Duration::from_secs(4);
 /// How long it is waited for huge pages.
 const LIMIT: Duration = Duration::from_secs(900);
+/// How long translation is counted after that: five passes over all.
+const COUNTED: Duration = Duration::from_secs(20);
 
 fn run(setting: &Setting<'_>) -> Result<Findings, Error> {
     let mut happened: Vec<Happened> = Vec::new();
     let mut costs = Vec::new();
-    let (mut times, mut parts) = (Vec::new(), Vec::new());
+    let (mut times, mut parts, mut walks) = (Vec::new(), Vec::new(), Vec::new());
     for size in SIZES {
         let size = setting.scale.bytes(size);
         let mut row = Vec::new();
@@ -69,6 +72,7 @@ fn run(setting: &Setting<'_>) -> Result<Findings, Error> {
         };
         times.push(of(&|reached| reached.until.time));
         parts.push(of(&|reached| Some(reached.until.huge)));
+        walks.push(of(&|reached| Some(reached.translation)));
     }
     let from_start = |title, unit, rows, better| {
         Table::new(title, unit, names(&FROM_THE_START), rows).better(better)
@@ -96,6 +100,12 @@ fn run(setting: &Setting<'_>) -> Result<Findings, Error> {
                 parts,
                 Better::Higher,
             ),
+            from_start(
+                "cycles of touches in translation after that",
+                Unit::Share,
+                walks,
+                Better::Lower,
+            ),
         ],
         happened,
     })
@@ -115,6 +125,8 @@ fn cost(system: System, size: u64, setting: &Setting<'_>) -> Result<f64, Error> 
 /// How it was once nearly all was huge, or in the end.
 struct Reached {
     until: UntilHuge,
+    /// The part of the cycles of touches that went into translation afterwards.
+    translation: f64,
     happened: Happened,
 }
 
@@ -123,8 +135,17 @@ fn reach(system: System, size: u64, setting: &Setting<'_>) -> Result<Reached, Er
     let all = size / 4 * 3;
     let pid = bed.start(Busy::new(all, all, REST));
     let until = until_huge(&mut bed, &[pid], all, LIMIT);
+    let happened = bed.happened();
+    let counts = |bed: &Testbed| bed.machine.counts(pid).unwrap_or_default();
+    let before = counts(&bed);
+    bed.run_for(COUNTED);
+    let after = counts(&bed);
     Ok(Reached {
         until,
-        happened: bed.happened(),
+        translation: share(
+            after.translation - before.translation,
+            after.cycles - before.cycles,
+        ),
+        happened,
     })
 }
