@@ -5,6 +5,7 @@
 //! `unsafe`.
 
 pub mod available;
+pub mod calibration;
 mod columns;
 pub mod cpu_meter;
 mod csv;

@@ -7,7 +7,7 @@ use std::io::{ErrorKind, Write};
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use mega_lab::{Error, damo, demo, live, replay_error, sim, trace_info, workload};
+use mega_lab::{Error, calibration, damo, demo, live, replay_error, sim, trace_info, workload};
 
 const EXIT_CODES: &str = "\
 Exit codes: 0 done, whether goals were reached or not, 1 failed, 2 wrong usage, 3 a program, a kernel feature or \
@@ -35,6 +35,8 @@ enum Command {
     Lab(live::Command),
     /// Run one of the papers' experiments on a simulated machine, or all of them
     Sim(sim::Sim),
+    /// Show what touches cost on a simulated processor, beside what was measured on a real one
+    Calibration(calibration::Args),
     /// Show what a recording of `mega record` has, with a heat map of addresses against time
     TraceInfo(trace_info::Args),
     /// Turn a record of damo's into a recording, or a recording into a record that damo reads
@@ -68,6 +70,7 @@ fn run(command: &Command) -> Result<ExitCode, Error> {
     match command {
         Command::Lab(command) => print(&live::run(command)?),
         Command::Sim(args) => print(&sim::run(args)?),
+        Command::Calibration(args) => print(&calibration::run(args)?),
         Command::TraceInfo(args) => print(&trace_info::run(args)?),
         Command::Damo(args) => print(&damo::run(args)?),
         Command::ReplayError(args) => print(&replay_error::run(args)?),
