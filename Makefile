@@ -50,7 +50,7 @@ test-long: tools lab-programs ## what takes minutes by itself: every experiment,
 	kernel/vm/deps
 	# The whole workspace, as in test-user: a part of it would be built again with other features.
 	$(CARGO) test --workspace --locked --no-run
-	$(CARGO) test --workspace --locked --test lab --test demo --test doctor --test daemon --test live_profile --test promise --test simulated -- --ignored --skip common::
+	$(CARGO) test --workspace --locked --test lab --test demo --test doctor --test daemon --test live_profile --test promise --test simulated --test unprivileged -- --ignored --skip common::
 	kernel/vm/test long
 
 test-kernel: tools ## what needs a kernel build: the modules under KASAN and lockdep, static checks, the VM lab itself

@@ -10,7 +10,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Output};
 
-use live::{mega, run, skip, text};
+use live::{mega, mega_lab, run, skip, text};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -238,4 +238,35 @@ fn with_one_privilege_own_programs_can_be_managed() {
     // Not those of others.
     let others = privileged(&["promote", &std::process::id().to_string()]);
     assert_eq!(others.status.code(), Some(3), "{}", text(&others.stderr));
+}
+
+/// The same demonstration, and it says on what.
+#[test]
+#[ignore = "takes long: make test-long"]
+fn the_demo_is_shown_on_the_simulated_machine() {
+    let Some(nobody) = Nobody::new("the_demo_is_shown_on_the_simulated_machine") else {
+        return;
+    };
+    std::fs::copy(mega_lab(), nobody.home.path().join("mega-lab")).expect("a copy");
+    let output = nobody.mega(&["demo", "--size=64MiB", "--json"]);
+    let said = text(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    for line in [
+        "mega demo: programs cannot be managed here: ",
+        "mega demo: what follows is from a simulated machine (16 GiB, ",
+    ] {
+        assert!(said.contains(line), "{said}");
+    }
+    let shown: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let modes = shown["modes"].as_array().expect("modes").iter();
+    let huge = |mode: &Value| mode["huge_bytes"].as_f64().expect("a number");
+    let seen: Vec<_> = modes.map(|mode| (&mode["mode"], huge(mode))).collect();
+    let [(base, none), (always, all), (managed, most)] = seen.as_slice() else {
+        panic!("{shown}");
+    };
+    assert_eq!([*base, *always, *managed], ["base", "thp_always", "mega"]);
+    assert!(*none < 1.0, "{shown}");
+    assert!(all.min(*most) > 0.9 * f64::from(64 << 20), "{shown}");
+    let picture = std::fs::read_to_string(nobody.own().join("mega-demo.svg"));
+    assert!(picture.expect("a picture").starts_with("<svg"));
 }
