@@ -9,10 +9,10 @@ use std::process::{Command, Output};
 use std::time::Duration;
 
 use mega_core::{
-    HUGE_PAGE_SIZE, MemoryObservation, Observation, PageSize, ProcessId, ProcessObservation,
-    Region, RegionObservation,
+    Action, ActionKind, HUGE_PAGE_SIZE, MemoryObservation, Observation, Outcome, PageSize,
+    ProcessId, ProcessObservation, Region, RegionObservation, RegionRef,
 };
-use mega_record::{Header, Look, News, TouchRate, Writer};
+use mega_record::{Acted, Header, Look, News, Reader, TouchRate, Writer};
 use serde_json::Value;
 
 const GIB: u64 = 1 << 30;
@@ -264,4 +264,46 @@ fn a_cut_recording_is_replayed_as_far_as_it_goes_and_another_file_is_refused() {
     assert!(said.contains("it is not a recording"), "{said}");
     let unknown = replay(&file, &["--policy=adaptiv"]);
     assert_eq!(unknown.status.code(), Some(2));
+}
+
+/// What a host exchanged for the manager that recorded, and what was free in blocks, stand with the recording.
+#[test]
+fn what_was_exchanged_when_it_was_recorded_is_told() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = recording(folder.path(), 0);
+    let exchanged = GIB / 2;
+    let reader = Reader::new(File::open(&file).expect("a file")).expect("a recording");
+    let header = reader.header().clone();
+    let mut looks: Vec<Look> = reader.collect();
+    let at = looks[5].at;
+    looks[5].actions.push(Acted {
+        at,
+        action: Action {
+            kind: ActionKind::PromoteGiant,
+            target: RegionRef {
+                process: PROCESS,
+                region: Region::containing(GIB),
+            },
+        },
+        outcome: Outcome::Remapped {
+            copied: 0,
+            exchanged,
+        },
+    });
+    let mut writer = Writer::new(File::create(&file).expect("a file"), &header).expect("written");
+    for look in &looks {
+        writer.write(look).expect("written");
+    }
+    writer.finish().expect("written");
+    let report = json(&file, &["--policy=base"]);
+    assert_eq!(report["recording"]["exchanged"], exchanged);
+    assert_eq!(report["recording"]["contiguity"], 8 * GIB);
+    let said = replay(&file, &["--policy=base"]).stdout;
+    let said = String::from_utf8_lossy(&said);
+    assert!(said.contains("exchange 512 MiB for giant pages"), "{said}");
+    let recorded = said.lines().find(|line| line.starts_with("as recorded"));
+    assert!(
+        recorded.is_some_and(|line| line.ends_with("8 GiB")),
+        "{said}"
+    );
 }

@@ -49,6 +49,10 @@ pub(crate) struct RecordingReport {
     pub(crate) coverage: Option<f64>,
     /// Resident, in the end.
     pub(crate) resident: u64,
+    /// Free in blocks of at least 2 MiB, in the end.
+    pub(crate) contiguity: u64,
+    /// Bytes that the host exchanged for giant pages instead of a copy, for a manager that ran when it was recorded.
+    pub(crate) exchanged: u64,
 }
 
 impl RecordingReport {
@@ -70,6 +74,8 @@ impl RecordingReport {
             broken: (usable.ending != Ending::Whole).then(|| usable.to_string()),
             coverage: course.recorded_coverage,
             resident: course.last.recorded,
+            contiguity: course.recorded_contiguity,
+            exchanged: course.recorded_exchanged,
         }
     }
 }

@@ -70,6 +70,10 @@ pub struct Course {
     pub promoted: BTreeSet<RegionRef>,
     /// Looks that were missed when it was recorded.
     pub missed: u64,
+    /// Bytes that the hypervisor exchanged for giant pages instead of a copy, for a manager that ran when it was recorded.
+    pub recorded_exchanged: u64,
+    /// Bytes that were free in blocks of at least 2 MiB when it was recorded, at the look of `last`.
+    pub recorded_contiguity: u64,
     /// Observations that had more than one look to go by.
     pub merged: u64,
     /// What translating addresses took. `None` where the terms have no processor, and where nobody measured touches.
@@ -81,6 +85,7 @@ pub fn follow<M: Player>(mut engine: Engine, mut machine: M) -> (Course, M) {
     let mut points = Points::default();
     let mut means = Means::default();
     let mut last = Point::default();
+    let mut recorded_contiguity = 0;
     let mut promoted = BTreeSet::new();
     while let Ok(report) = engine.step(&mut machine) {
         let point = point(&report, engine.totals(), &machine);
@@ -88,6 +93,7 @@ pub fn follow<M: Player>(mut engine: Engine, mut machine: M) -> (Course, M) {
         points.add(point);
         if point.recorded > 0 {
             last = point;
+            recorded_contiguity = machine.playback().contiguity();
             promoted = machine.promoted();
         }
         machine.keep_ahead(&report.unmet);
@@ -104,6 +110,8 @@ pub fn follow<M: Player>(mut engine: Engine, mut machine: M) -> (Course, M) {
         cpu: machine.cpu_time(),
         promoted,
         missed: machine.playback().missed(),
+        recorded_exchanged: machine.playback().exchanged(),
+        recorded_contiguity,
         merged: machine.playback().merged(),
         translation: machine.playback().translation(),
     };

@@ -132,7 +132,7 @@ impl<L: Iterator<Item = Look>> ReplayedMachine<L> {
             };
             self.processes.insert(id, process);
         }
-        self.memory = std::mem::take(&mut seen.memory);
+        self.memory = seen.memory.clone();
         self.cpu_since = look.cpu;
         let processes = &self.processes;
         self.playback

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use mega_core::{Call, Gain, ProcessId};
+use mega_core::{Call, Gain, Outcome, ProcessId};
 
 use super::process::Accessed;
 use super::terms::Terms;
@@ -30,6 +30,10 @@ pub struct Playback<L> {
     interval_since: Duration,
     /// Looks that were missed when it was recorded, until now.
     missed: u64,
+    /// Bytes that the hypervisor exchanged for a manager when it was recorded, until now.
+    exchanged: u64,
+    /// What the latest look found free in blocks, in bytes.
+    contiguity: u64,
     /// Observations that have more than one look.
     merged: u64,
 }
@@ -58,6 +62,8 @@ impl<L: Iterator<Item = Look>> Playback<L> {
             looks_since: 0,
             interval_since: Duration::ZERO,
             missed: 0,
+            exchanged: 0,
+            contiguity: 0,
             merged: 0,
         }
     }
@@ -104,6 +110,12 @@ impl<L: Iterator<Item = Look>> Playback<L> {
         self.looks_since += 1;
         self.interval_since += look.observation.interval;
         self.missed += u64::from(look.missed);
+        self.contiguity = look.observation.memory.contiguity;
+        for acted in &look.actions {
+            if let Outcome::Remapped { exchanged, .. } = acted.outcome {
+                self.exchanged = self.exchanged.saturating_add(exchanged);
+            }
+        }
     }
 
     /// Begins an observation of the looks since the last one. Returns the time over which Accessed bits gathered in them.
@@ -143,6 +155,16 @@ impl<L: Iterator<Item = Look>> Playback<L> {
 
     pub(super) fn latest(&self) -> Duration {
         self.latest
+    }
+
+    /// Bytes that the hypervisor exchanged for giant pages instead of a copy when it was recorded, until now.
+    pub(super) fn exchanged(&self) -> u64 {
+        self.exchanged
+    }
+
+    /// What was free in blocks of at least 2 MiB when it was recorded, in bytes.
+    pub(super) fn contiguity(&self) -> u64 {
+        self.contiguity
     }
 
     /// Looks that were due and not made when it was recorded, until now.

@@ -61,7 +61,7 @@ fn table(report: &ReplayReport) -> Table {
         "-".to_owned(),
         "-".to_owned(),
         "-".to_owned(),
-        "-".to_owned(),
+        bytes::format(recording.contiguity),
     ];
     if report.simulated {
         recorded.extend(["-", "-"].map(str::to_owned));
@@ -152,6 +152,12 @@ fn notes(report: &ReplayReport) -> Vec<String> {
         ));
     }
     notes.extend(of_translation(report));
+    if recording.exchanged > 0 {
+        notes.push(format!(
+            "Exchanged: a manager had the host exchange {} for giant pages as it was recorded, instead of a copy. A replay has no host: it copies.",
+            bytes::format(recording.exchanged)
+        ));
+    }
     if recording.tracker == "damon" {
         notes.push("It was made of a record of damo's. DAMON does not say what is mapped, nor by which pages: all of its regions are taken to be, by base pages. Nor does it say what memory is free: without --memory nothing is, and no promotion succeeds.".to_owned());
     }
