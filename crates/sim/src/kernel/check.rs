@@ -65,7 +65,7 @@ struct Looked {
 
 impl Kernel {
     /// At the beginning of each operation: in builds with debug assertions, looks through everything from time to time. The next time is
-    /// after as many operations as entries and blocks had to be looked at, so that this takes a bounded share of the time.
+    /// after as many operations as entries, blocks and frames had to be looked at, so that this takes a bounded share of the time.
     ///
     /// # Panics
     ///
@@ -81,7 +81,7 @@ impl Kernel {
         let looked = self.look_through();
         debug_assert!(looked.is_ok(), "before this operation: {looked:?}");
         let entries = looked.map_or(0, |looked| looked.tables * FRAMES as u64);
-        self.next_check.operations = entries + u64::from(self.memory.blocks());
+        self.next_check.operations = entries + self.memory.steps_of_check();
     }
 
     /// Looks through everything: each mapped page lies where it should, each movable page in use is mapped as often as is counted,

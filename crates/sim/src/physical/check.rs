@@ -3,7 +3,7 @@
 use mega_core::compaction::PAGES_PER_BLOCK;
 
 use super::PhysicalMemory;
-use super::block::{Contents, FrameKind, NONE};
+use super::block::{BlockRecord, Contents, FrameKind, NONE};
 use super::frame::{FRAMES_PER_BLOCK, Frame};
 use super::free_list::{BLOCK_ORDER, LARGEST_ORDER};
 use super::mobility::Mobility;
@@ -34,6 +34,15 @@ impl PhysicalMemory {
             self.check_zone(zone)?;
         }
         Ok(())
+    }
+
+    /// Blocks and frames that [`Self::check`] looks at.
+    pub(crate) fn steps_of_check(&self) -> u64 {
+        let steps = |block: &BlockRecord| match block.contents {
+            Contents::Split(_) => FRAMES_PER_BLOCK as u64,
+            _ => 1,
+        };
+        self.blocks.iter().map(steps).sum()
     }
 
     /// After an operation on an area: its blocks, and the neighbour that its free area may reach into.
