@@ -105,13 +105,10 @@ fn side_by_side(measured: &[Calibration], processor: &Processor) -> String {
             table.row(row);
         }
     }
-    let machines: Vec<&str> = measured
-        .iter()
-        .map(|calibration| calibration.valid_for.processor.as_str())
-        .collect();
+    let first = measured.first();
+    let machine = first.map_or("nothing", |first| first.valid_for.processor.as_str());
     format!(
-        "nanoseconds for each touch of a base page, and how many of them a huge page saves:\nmeasured on {}, simulated for {}\n\n{table}",
-        machines.first().unwrap_or(&"nothing"),
+        "nanoseconds for each touch of a base page, and how many of them a huge page saves:\nmeasured on {machine}, simulated for {}\n\n{table}",
         processor.name
     )
 }

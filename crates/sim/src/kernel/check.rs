@@ -6,10 +6,7 @@ use super::page_cache::PageCache;
 use super::shared_memory::{SharedMemory, mappers};
 use super::{Kernel, Pid};
 use crate::address_space::{Entry, SpanTable, offset_of};
-use crate::physical::{BLOCK_ORDER, Broken, Frame, Owner};
-
-/// Frames of a block.
-const FRAMES: usize = 512;
+use crate::physical::{BLOCK_ORDER, Broken, FRAMES_PER_BLOCK, Frame, Owner};
 
 /// What does not hold.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -22,20 +19,13 @@ pub enum Inconsistent {
     Mapping(String),
 }
 
-/// When a build with debug assertions looks through everything next.
-#[derive(Clone, Debug, Default)]
-pub(super) struct NextCheck {
-    /// Operations until then.
-    operations: u64,
-}
-
 /// How often the pages of a block are mapped, by what page tables say.
 #[derive(Clone, Debug, Default)]
 struct Mapped {
     /// All of them, by huge pages.
     huge: u32,
     /// Each beyond that, if any is.
-    base: Option<Box<[u32; FRAMES]>>,
+    base: Option<Box<[u32; FRAMES_PER_BLOCK]>>,
 }
 
 /// The same for all blocks.
@@ -46,7 +36,9 @@ impl MappedBlocks {
         let block = &mut self.0[frame.block_index() as usize];
         match page_size {
             PageSize::Base => {
-                let base = block.base.get_or_insert_with(|| Box::new([0; FRAMES]));
+                let base = block
+                    .base
+                    .get_or_insert_with(|| Box::new([0; FRAMES_PER_BLOCK]));
                 base[frame.offset()] += 1;
             }
             PageSize::Huge | PageSize::Giant => block.huge += 1,
@@ -74,14 +66,14 @@ impl Kernel {
         if !cfg!(debug_assertions) {
             return;
         }
-        if let Some(left) = self.next_check.operations.checked_sub(1) {
-            self.next_check.operations = left;
+        if let Some(left) = self.until_check.checked_sub(1) {
+            self.until_check = left;
             return;
         }
         let looked = self.look_through();
         debug_assert!(looked.is_ok(), "before this operation: {looked:?}");
-        let entries = looked.map_or(0, |looked| looked.tables * FRAMES as u64);
-        self.next_check.operations = entries + self.memory.steps_of_check();
+        let entries = looked.map_or(0, |looked| looked.tables * FRAMES_PER_BLOCK as u64);
+        self.until_check = entries + self.memory.steps_of_check();
     }
 
     /// Looks through everything: each mapped page lies where it should, each movable page in use is mapped as often as is counted,
@@ -137,10 +129,14 @@ impl Kernel {
         let mut pages = 0;
         for (block, mapped) in (0..).zip(&mapped.0) {
             if mapped.base.is_none() && self.memory.mappings_of_all(block) == Some(mapped.huge) {
-                pages += if mapped.huge > 0 { FRAMES as u64 } else { 0 };
+                pages += if mapped.huge > 0 {
+                    FRAMES_PER_BLOCK as u64
+                } else {
+                    0
+                };
                 continue;
             }
-            for offset in 0..FRAMES {
+            for offset in 0..FRAMES_PER_BLOCK {
                 let base = mapped.base.as_ref().map_or(0, |base| base[offset]);
                 let mappings = mapped.huge + base;
                 let frame = Frame::in_block(block, offset);

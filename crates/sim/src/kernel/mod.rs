@@ -28,7 +28,6 @@ mod zeroed;
 use mega_core::{PageSize, ProcessId, Region};
 
 pub use check::Inconsistent;
-use check::NextCheck;
 pub(crate) use copy_on_write::MOST_SHARED;
 pub use fault::{Fault, Touched};
 pub use khugepaged::Khugepaged;
@@ -140,7 +139,8 @@ pub struct Kernel {
     /// `None` until the first giant fault.
     zeroed: Option<ZeroedChunks>,
     counters: Counters,
-    next_check: NextCheck,
+    /// In builds with debug assertions: operations until everything is looked through.
+    until_check: u64,
 }
 
 impl Kernel {
@@ -161,7 +161,7 @@ impl Kernel {
             chunk_scanner: 0,
             zeroed: None,
             counters: Counters::default(),
-            next_check: NextCheck::default(),
+            until_check: 0,
         }
     }
 

@@ -3,7 +3,7 @@
 use mega_core::compaction::{Block, PAGES_PER_BLOCK};
 
 /// Base pages in a block, as an index.
-pub(super) const FRAMES_PER_BLOCK: usize = PAGES_PER_BLOCK as usize;
+pub(crate) const FRAMES_PER_BLOCK: usize = PAGES_PER_BLOCK as usize;
 
 /// A base page of physical memory, by its number: its first address / 4096.
 ///

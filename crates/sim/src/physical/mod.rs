@@ -27,6 +27,7 @@ use std::time::Duration;
 
 pub use allocate::{Pages, Urgency};
 pub use check::Broken;
+pub(crate) use frame::FRAMES_PER_BLOCK;
 pub use frame::{Frame, Owner};
 pub use free_list::{BLOCK_ORDER, LARGEST_ORDER};
 pub use isolate::InTheWay;
