@@ -94,7 +94,7 @@ struct hz_entry *hz_entry_new(struct inode *inode, pgoff_t index)
 
 	if (!charge(mount))
 		return ERR_PTR(-ENOSPC);
-	entry = kmem_cache_zalloc(cache, GFP_KERNEL);
+	entry = kmem_cache_zalloc(cache, HZ_GFP);
 	if (!entry) {
 		atomic_long_dec(&mount->used);
 		return ERR_PTR(-ENOMEM);

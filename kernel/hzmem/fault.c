@@ -271,7 +271,7 @@ static void explain(struct fault *fault, int error)
 
 	switch (error) {
 	case -ENOMEM:
-		pr_err_ratelimited("SIGBUS for %s at page %lu of %pD: no huge page is free, and none can be compressed (%lu in all)\n",
+		pr_err_ratelimited("SIGBUS for %s at page %lu of %pD: no huge page is free and none can be compressed (%lu in all), or its cgroup is at its limit\n",
 				   current->comm, fault->index, file,
 				   hz_pool_total(fault->mount->settings.node));
 		break;

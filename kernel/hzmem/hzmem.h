@@ -40,6 +40,12 @@
 
 struct hz_lru;
 
+/*
+ * With what a touched page's own small structures are asked for: where a cgroup is at its
+ * limit, or the machine has no memory, the page is refused and nobody is killed for it.
+ */
+#define HZ_GFP (GFP_KERNEL | __GFP_RETRY_MAYFAIL | __GFP_NOWARN)
+
 /* Of one mount, since it was mounted. The order is that of the files' names in stats.c. */
 enum hz_event {
 	HZ_FAULTS_ZERO,

@@ -32,7 +32,7 @@ struct hz_entry *hz_store_find(struct hz_store *store, pgoff_t index)
 int hz_store_put(struct hz_store *store, struct hz_entry *entry)
 {
 	struct hz_entry *old = xa_store(&store->entries, entry->index, entry,
-					GFP_KERNEL);
+					HZ_GFP);
 
 	if (xa_is_err(old))
 		return xa_err(old);
