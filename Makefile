@@ -57,7 +57,7 @@ test-kernel: tools ## what needs a kernel build: the modules under KASAN and loc
 	kernel/vm/deps
 	kernel/vm/test debug
 
-test-weekly: tools ## what a change seldom breaks alone: the modules on Linux 7.2 and Debian 12's 6.12, hzmem with thousands of pages, other depths of page tables, the rest of the giant pages' tests
+test-weekly: tools ## what a change seldom breaks alone: the stock layer on Linux 6.12, the modules on 7.2 and Debian 12's 6.12, hzmem on Debian 13's 6.12 and with thousands of pages, other depths of page tables, the rest of the giant pages' tests
 	kernel/vm/deps
 	kernel/vm/test weekly
 

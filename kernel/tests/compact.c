@@ -73,8 +73,7 @@ static void dry_run(void)
 /* Blocks of a sparse program: which are still to be emptied, and where its pages lie. */
 struct plan {
 	uint64_t list[1 + 64];		/* as struct mega_avoid: a count, and frames */
-	uint64_t *frames;		/* of each kept page, before the last call */
-	size_t pages;
+	uint64_t *frames;		/* of each kept page, at the last look; NULL before the first */
 };
 
 static bool is_next(const struct plan *plan, uint64_t frame)
@@ -89,15 +88,16 @@ static bool is_next(const struct plan *plan, uint64_t frame)
 static void look(struct plan *plan, const struct sparse *sparse, unsigned int *moved,
 		 unsigned int *into_next)
 {
-	for (size_t i = 0; i < plan->pages; i++) {
-		uint64_t frame = frame_of(sparse->memory + i * sparse->every * PAGE);
+	uint64_t *frames = sparse_frames(sparse);
 
-		if (plan->frames[i] && frame != plan->frames[i]) {
+	for (size_t i = 0; plan->frames && i < sparse_pages(sparse); i++) {
+		if (plan->frames[i] && frames[i] != plan->frames[i]) {
 			(*moved)++;
-			*into_next += is_next(plan, frame);
+			*into_next += is_next(plan, frames[i]);
 		}
-		plan->frames[i] = frame;
 	}
+	free(plan->frames);
+	plan->frames = frames;
 }
 
 /* Empties one block after the other, told which are next, or not. */
@@ -105,16 +105,13 @@ static void empty_in_turn(bool told, unsigned int *done, unsigned int *moved,
 			  unsigned int *into_next)
 {
 	struct sparse sparse = sparse_make(64 * HUGE, 8, 9);
-	struct plan plan = { .pages = sparse.length / PAGE / sparse.every };
+	struct plan plan = {};
 	struct mega_compact request;
 	unsigned int blocks = 0;
 	size_t from = 0;
 	uint64_t frame;
 
 	*done = *moved = *into_next = 0;
-	plan.frames = calloc(plan.pages, sizeof(*plan.frames));
-	if (!plan.frames)
-		tap_bail("calloc");
 	while (blocks < 33 && (frame = sparse_block(&sparse, device, 30, &from)))
 		plan.list[1 + blocks++] = frame;
 	look(&plan, &sparse, moved, into_next);

@@ -154,32 +154,41 @@ struct words {
 	int file;
 };
 
-static uint64_t read_word(struct words *words, uint64_t index)
+static void read_words(struct words *words, uint64_t index, uint64_t *values, size_t count)
 {
-	uint64_t value = 0;
-
+	memset(values, 0, count * sizeof(*values));
 	if (words->reader != getpid()) {
 		words->file = open(words->path, O_RDONLY | O_CLOEXEC);
 		words->reader = getpid();
 	}
-	if (pread(words->file, &value, sizeof(value), index * sizeof(value)) < 0)
+	if (pread(words->file, values, count * sizeof(*values), index * sizeof(*values)) < 0)
 		tap_bail("read %s", words->path);
-	return value;
+}
+
+void frames_of(const void *address, uint64_t *frames, size_t pages)
+{
+	static __thread struct words pagemap = { .path = "/proc/self/pagemap" };
+
+	read_words(&pagemap, (uintptr_t)address / PAGE, frames, pages);
+	for (size_t i = 0; i < pages; i++)
+		frames[i] = frames[i] >> 63 ? frames[i] & ((1ULL << 55) - 1) : 0;
 }
 
 uint64_t frame_of(const void *address)
 {
-	static __thread struct words pagemap = { .path = "/proc/self/pagemap" };
-	uint64_t entry = read_word(&pagemap, (uintptr_t)address / PAGE);
+	uint64_t frame;
 
-	return entry >> 63 ? entry & ((1ULL << 55) - 1) : 0;
+	frames_of(address, &frame, 1);
+	return frame;
 }
 
 uint64_t flags_of(uint64_t frame)
 {
-	static __thread struct words flags = { .path = "/proc/kpageflags" };
+	static __thread struct words kpageflags = { .path = "/proc/kpageflags" };
+	uint64_t flags;
 
-	return read_word(&flags, frame);
+	read_words(&kpageflags, frame, &flags, 1);
+	return flags;
 }
 
 static struct mega_info info_of(int device)

@@ -64,6 +64,9 @@ const char *stop_name(uint32_t stop);
 /* The frame that maps address in this process, 0 for none. */
 uint64_t frame_of(const void *address);
 
+/* Those of so many pages from address on, at once: page by page that takes minutes in a guest under KASAN. */
+void frames_of(const void *address, uint64_t *frames, size_t pages);
+
 /* /proc/kpageflags of one frame; KPF_* are in linux/kernel-page-flags.h. */
 uint64_t flags_of(uint64_t frame);
 

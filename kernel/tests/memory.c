@@ -76,6 +76,23 @@ void sparse_free(struct sparse *sparse)
 	sparse->memory = NULL;
 }
 
+size_t sparse_pages(const struct sparse *sparse)
+{
+	return sparse->length / PAGE / sparse->every;
+}
+
+uint64_t *sparse_frames(const struct sparse *sparse)
+{
+	uint64_t *frames = calloc(sparse->length / PAGE, sizeof(*frames));
+
+	if (!frames)
+		tap_bail("calloc");
+	frames_of(sparse->memory, frames, sparse->length / PAGE);
+	for (size_t i = 0; i < sparse_pages(sparse); i++)
+		frames[i] = frames[i * sparse->every];
+	return frames;
+}
+
 static bool could_be_emptied(int device, uint64_t frame)
 {
 	struct mega_compact request = compact_request(frame, 9);
@@ -90,18 +107,20 @@ uint64_t sparse_block(const struct sparse *sparse, int device, unsigned int page
 {
 	size_t blocks = end_frame(device) / MEGA_BLOCK_FRAMES + 1;
 	uint16_t *count = calloc(blocks, sizeof(*count));
+	uint64_t *frames = sparse_frames(sparse);
 	uint64_t found = 0;
 
 	if (!count)
 		tap_bail("calloc");
-	for (size_t at = 0; at < sparse->length; at += PAGE * sparse->every)
-		count[frame_of(sparse->memory + at) / MEGA_BLOCK_FRAMES]++;
+	for (size_t i = 0; i < sparse_pages(sparse); i++)
+		count[frames[i] / MEGA_BLOCK_FRAMES]++;
 	for (size_t block = *from + 1; block < blocks && !found; block++) {
 		if (count[block] < pages || !could_be_emptied(device, block * MEGA_BLOCK_FRAMES))
 			continue;
 		found = block * MEGA_BLOCK_FRAMES;
 		*from = block;
 	}
+	free(frames);
 	free(count);
 	return found;
 }

@@ -35,6 +35,10 @@ struct sparse sparse_make(size_t length, unsigned int every, uint64_t seed);
 size_t sparse_wrong(const struct sparse *sparse);
 void sparse_free(struct sparse *sparse);
 
+/* How many pages are kept, and the frame of each, 0 for none, for the caller to free. */
+size_t sparse_pages(const struct sparse *sparse);
+uint64_t *sparse_frames(const struct sparse *sparse);
+
 /*
  * The first frame of a block that, with `pages` of the sparse program or more
  * in it, a dry run says could be emptied. 0 when there is none. Each call goes on
