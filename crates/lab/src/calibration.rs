@@ -9,6 +9,7 @@ use mega_core::{PageSize, bytes};
 use mega_linux::calibrate::{self, Stored};
 use mega_linux::kernel::LiveKernel;
 use mega_sim::translation::{PROCESSORS, Processor, SAPPHIRE_RAPIDS, Walk, touch_time};
+use serde::Serialize;
 
 use crate::Error;
 
@@ -27,9 +28,51 @@ pub struct Args {
     /// The processor that is simulated
     #[arg(long, value_name = "NAME", default_value = SAPPHIRE_RAPIDS.name, value_parser = processor())]
     cpu: Processor,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
 }
 
-/// Simulates what was measured; returns both as a table.
+/// Measured touches and simulated ones.
+#[derive(Debug, Serialize)]
+struct Comparison {
+    /// The processor that was measured.
+    measured: String,
+    /// The name of the processor that is simulated.
+    simulated: &'static str,
+    rows: Vec<Row>,
+}
+
+/// One working set, touched in one way.
+#[derive(Debug, Serialize)]
+struct Row {
+    working_set_bytes: u64,
+    touching: Touching,
+    measured: Measured,
+    /// Translated on the machine itself; `null` where the core cannot be simulated so.
+    native: Option<Simulated>,
+    /// Translated in a guest whose host maps by huge pages.
+    in_a_guest: Option<Simulated>,
+}
+
+/// The lowest and the highest of what was measured.
+#[derive(Debug, Serialize)]
+struct Measured {
+    /// Nanoseconds for each touch of a base page.
+    ns: (f64, f64),
+    /// Nanoseconds of it that a huge page saves.
+    saved_ns: (f64, f64),
+}
+
+#[derive(Debug, Serialize)]
+struct Simulated {
+    /// Nanoseconds for each touch of a base page.
+    ns: f64,
+    /// Nanoseconds of it that a huge page saves.
+    saved_ns: f64,
+}
+
+/// Simulates what was measured; returns both as a table, or as JSON.
 ///
 /// # Errors
 /// When a file cannot be read or is no calibration, or when nothing is kept of this machine.
@@ -40,7 +83,12 @@ pub fn run(args: &Args) -> Result<String, Error> {
         let read = args.files.iter().map(|file| read(file));
         read.collect::<Result<_, _>>()?
     };
-    Ok(side_by_side(&measured, &args.cpu))
+    let comparison = compare(&measured, &args.cpu);
+    if args.json {
+        return serde_json::to_string_pretty(&comparison)
+            .map_err(|error| Error::Failed(error.to_string()));
+    }
+    Ok(comparison.to_string())
 }
 
 fn processor() -> impl TypedValueParser<Value = Processor> {
@@ -73,44 +121,71 @@ fn read(file: &Path) -> Result<Calibration, Error> {
 }
 
 /// A row for each working set and way that all of them measured.
-fn side_by_side(measured: &[Calibration], processor: &Processor) -> String {
-    let mut table = Table::new(&[
-        "working set",
-        "touches",
-        "measured",
-        "saved",
-        "simulated",
-        "saved",
-        "in a guest",
-        "saved",
-    ]);
-    let sizes = measured.first().map(Calibration::working_sets);
-    for size in sizes.unwrap_or_default() {
-        for way in WAYS {
-            let points: Vec<&Point> = measured
-                .iter()
-                .filter_map(|calibration| point(calibration, size, way))
-                .collect();
-            if points.len() < measured.len() {
-                continue;
-            }
-            let mut row = vec![bytes::format(size), way.name().to_owned()];
-            row.push(spread(points.iter().map(|point| point.ns)));
-            row.push(spread(points.iter().map(|point| point.saved.value)));
-            for simulated in WALKS.map(|walk| touch_time(processor, walk, size, way)) {
-                row.extend(simulated.map_or([String::new(), String::new()], |point| {
-                    [point.ns, point.saved.value].map(|ns| format!("{ns:.1}"))
-                }));
-            }
-            table.row(row);
-        }
-    }
+fn compare(measured: &[Calibration], processor: &Processor) -> Comparison {
     let first = measured.first();
-    let machine = first.map_or("nothing", |first| first.valid_for.processor.as_str());
-    format!(
-        "nanoseconds for each touch of a base page, and how many of them a huge page saves:\nmeasured on {machine}, simulated for {}\n\n{table}",
-        processor.name
-    )
+    let sizes = first.map(Calibration::working_sets).unwrap_or_default();
+    let pairs = sizes
+        .into_iter()
+        .flat_map(|size| WAYS.map(|way| (size, way)));
+    let rows = pairs.filter_map(|(size, way)| {
+        let points = measured.iter().map(|known| point(known, size, way));
+        let points = points.collect::<Option<Vec<_>>>()?;
+        let [native, in_a_guest] = WALKS.map(|walk| {
+            touch_time(processor, walk, size, way).map(|point| Simulated {
+                ns: point.ns,
+                saved_ns: point.saved.value,
+            })
+        });
+        Some(Row {
+            working_set_bytes: size,
+            touching: way,
+            measured: Measured {
+                ns: ends(points.iter().map(|point| point.ns)),
+                saved_ns: ends(points.iter().map(|point| point.saved.value)),
+            },
+            native,
+            in_a_guest,
+        })
+    });
+    Comparison {
+        measured: first.map_or_else(String::new, |first| first.valid_for.processor.clone()),
+        simulated: processor.name,
+        rows: rows.collect(),
+    }
+}
+
+impl std::fmt::Display for Comparison {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut table = Table::new(&[
+            "working set",
+            "touches",
+            "measured",
+            "saved",
+            "simulated",
+            "saved",
+            "in a guest",
+            "saved",
+        ]);
+        for row in &self.rows {
+            let measured = [spread(row.measured.ns), spread(row.measured.saved_ns)];
+            let simulated = [&row.native, &row.in_a_guest]
+                .into_iter()
+                .flat_map(|known| {
+                    let numbers = known.as_ref().map(|known| [known.ns, known.saved_ns]);
+                    numbers.map_or_else(Default::default, |numbers| {
+                        numbers.map(|ns| format!("{ns:.1}"))
+                    })
+                });
+            let way = row.touching.name().to_owned();
+            let begin = [bytes::format(row.working_set_bytes), way];
+            table.row(begin.into_iter().chain(measured).chain(simulated));
+        }
+        write!(
+            f,
+            "nanoseconds for each touch of a base page, and how many of them a huge page saves:\nmeasured on {}, simulated for {}\n\n{table}",
+            self.measured, self.simulated
+        )
+    }
 }
 
 fn point(calibration: &Calibration, size: u64, way: Touching) -> Option<&Point> {
@@ -118,10 +193,16 @@ fn point(calibration: &Calibration, size: u64, way: Touching) -> Option<&Point> 
     points.find(|point| point.working_set == size && point.touching == way)
 }
 
-/// The lowest and the highest, or the only one.
-fn spread(numbers: impl Iterator<Item = f64> + Clone) -> String {
-    let lowest = numbers.clone().fold(f64::INFINITY, f64::min);
-    let highest = numbers.fold(f64::NEG_INFINITY, f64::max);
+/// The lowest and the highest.
+fn ends(numbers: impl Iterator<Item = f64> + Clone) -> (f64, f64) {
+    (
+        numbers.clone().fold(f64::INFINITY, f64::min),
+        numbers.fold(f64::NEG_INFINITY, f64::max),
+    )
+}
+
+/// Both, or the only one.
+fn spread((lowest, highest): (f64, f64)) -> String {
     if lowest < highest {
         format!("{lowest:.1} to {highest:.1}")
     } else {
@@ -144,7 +225,8 @@ mod tests {
         for point in &mut slower.points {
             point.ns += 1.0;
         }
-        let text = side_by_side(&[calibration.clone(), slower], &SKYLAKE_SP);
+        let comparison = compare(&[calibration.clone(), slower], &SKYLAKE_SP);
+        let text = comparison.to_string();
         let rows: Vec<&str> = text.lines().filter(|line| line.contains("iB")).collect();
         let sizes = calibration.working_sets();
         assert_eq!(rows.len(), sizes.len() * WAYS.len(), "{text}");
@@ -154,6 +236,12 @@ mod tests {
             .saved;
         let told = format!("{:.1}", saved.value);
         assert!(rows[2].matches(&told).count() >= 2, "{told}: {text}");
+        let json = serde_json::to_value(&comparison).unwrap();
+        let row = &json["rows"][2];
+        assert_eq!(row["working_set_bytes"], sizes[1]);
+        assert_eq!(row["measured"]["saved_ns"][0], saved.value);
+        let simulated = row["native"]["saved_ns"].as_f64().unwrap();
+        assert!((simulated - saved.value).abs() < 0.1, "{simulated}");
     }
 
     #[test]

@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use common::skip;
 use common::subject::Subject;
+use mega_core::worth::Touches;
 use mega_core::{Machine, PageSize, ProcessId, RegionObservation};
 use mega_linux::touches::Effort;
 use mega_linux::{Host, HostOptions, LinuxMachine, MachineOptions, TrackerKind};
@@ -62,20 +63,33 @@ fn touches_at_random_are_counted() {
     subject.fill(&memory, 1);
     let half = memory.start..memory.start + (memory.end - memory.start) / 2;
     subject.ask(&format!("work {} {}", half.start, half.end));
-    let (worked, used) = (subject.ask("worked"), subject.ask("used"));
-    let touches = machine.measure_touches(subject.process(), hard()).unwrap();
-    let (worked, used) = (subject.ask("worked") - worked, subject.ask("used") - used);
-    #[allow(clippy::cast_precision_loss, reason = "some millions")]
-    let truth = worked as f64 / (used as f64 / 1e9);
+    let mut counted = || {
+        let (worked, used) = (subject.ask("worked"), subject.ask("used"));
+        let touches = machine.measure_touches(subject.process(), hard()).unwrap();
+        let (worked, used) = (subject.ask("worked") - worked, subject.ask("used") - used);
+        #[allow(clippy::cast_precision_loss, reason = "some millions")]
+        let truth = worked as f64 / (used as f64 / 1e9);
+        (touches, truth)
+    };
+    // On a busy machine single rounds say little, and now and then all of a measurement; a wrong meter is off by far more, each time.
+    let agrees = |(touches, truth): &(Touches, f64)| {
+        let found = touches.per_cpu_second;
+        found.high > truth / 2.0
+            && found.low < truth * 2.0
+            && found.value > truth / 4.0
+            && found.value < truth * 4.0
+    };
+    let mut measured = counted();
+    for _ in 0..2 {
+        if !agrees(&measured) {
+            measured = counted();
+        }
+    }
+    let (touches, truth) = &measured;
     let found = touches.per_cpu_second;
-    // On a busy machine single rounds say little; a wrong meter is off by far more.
     assert!(
-        found.high > truth / 2.0 && found.low < truth * 2.0,
+        agrees(&measured),
         "{truth} touches a CPU second, {found:?} found"
-    );
-    assert!(
-        found.value > truth / 4.0 && found.value < truth * 4.0,
-        "{truth}: {found:?}"
     );
     assert!(touches.cpu_share > 0.0 && touches.cpu_share < 1.5);
     // So small a memory is touched so often that all lines are soon touched: neighbours seem to come together.

@@ -52,7 +52,7 @@ pub struct Args {
     json: bool,
 }
 
-/// Runs the demo. The global THP mode is `always` while the program runs with it, and as before afterwards,
+/// Runs the demo. The THP mode of huge pages is `always` while the program runs with it, and as before afterwards,
 /// also after Ctrl-C; after a crash, the next start of mega puts it back. Where the kernel or the privileges do not allow it, it
 /// says so and runs the same program on the simulated machine.
 ///
@@ -93,7 +93,7 @@ pub fn run(args: &Args) -> Result<ExitCode, Error> {
 
 /// Sees whether the live runs are possible here.
 fn require(kernel: &Arc<dyn Kernel>) -> Result<RunDir, Error> {
-    doctor::examine(kernel).require().map_err(from_linux)?;
+    doctor::require(kernel).map_err(from_linux)?;
     let run_dir = RunDir::open().map_err(from_linux)?;
     require_global_mode(kernel, &run_dir)?;
     Ok(run_dir)
@@ -144,6 +144,6 @@ fn compare(
 // An error by value, as `map_err` has it.
 #[allow(clippy::needless_pass_by_value)]
 fn from_linux(error: mega_linux::Error) -> Error {
-    let why = "the demo changes the global THP mode for a while and manages a program";
+    let why = "the demo changes the THP mode of huge pages for a while and manages a program";
     Error::from_linux(&error, why)
 }

@@ -45,9 +45,7 @@ impl Globals {
     /// [`Error::Missing`] without the privilege.
     pub(super) fn open() -> Result<Self, Error> {
         let kernel: Arc<dyn Kernel> = Arc::new(LiveKernel);
-        mega_linux::doctor::examine(&kernel)
-            .require()
-            .map_err(needs_root)?;
+        mega_linux::doctor::require(&kernel).map_err(needs_root)?;
         let run_dir = RunDir::open().map_err(needs_root)?;
         stale::put_back(kernel.as_ref(), &run_dir).map_err(needs_root)?;
         let globals = Globals { kernel, run_dir };
@@ -124,6 +122,6 @@ impl Held {
 // An error by value, as `map_err` has it.
 #[allow(clippy::needless_pass_by_value)]
 fn needs_root(error: mega_linux::Error) -> Error {
-    let why = "an experiment changes the global THP mode and khugepaged's settings for a while, and manages programs";
+    let why = "an experiment changes the THP mode of huge pages and khugepaged's settings for a while, and manages programs";
     Error::from_linux(&error, why)
 }

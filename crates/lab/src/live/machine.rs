@@ -26,7 +26,7 @@ pub(crate) struct Machine {
     pub(crate) system: String,
     /// The hypervisor it runs under says so by the CPU flag; its name is not told to guests.
     pub(crate) virtual_machine: bool,
-    /// The global THP mode before the experiment.
+    /// The THP mode of huge pages before the experiment.
     pub(crate) thp_mode: String,
     /// Whether `mega.ko` is loaded.
     pub(crate) module: bool,

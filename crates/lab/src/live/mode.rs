@@ -11,11 +11,11 @@ use mega_linux::kernel::LiveKernel;
 /// How a program gets its pages.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Mode {
-    /// Base pages: the global THP mode is `never`.
+    /// Base pages: the THP mode of huge pages is `never`.
     Base,
-    /// Huge pages at fault wherever a region fits: the global THP mode is `always`.
+    /// Huge pages at fault wherever a region fits: the THP mode of huge pages is `always`.
     Thp,
-    /// Base pages at fault, and khugepaged as fast as it goes: the global THP mode is `madvise`, and the lab's own
+    /// Base pages at fault, and khugepaged as fast as it goes: the THP mode of huge pages is `madvise`, and the lab's own
     /// programs advise their memory once it is touched.
     Khugepaged,
     /// The same with khugepaged as the kernel sets it up.

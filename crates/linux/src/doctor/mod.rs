@@ -141,6 +141,14 @@ pub fn examine(kernel: &Arc<dyn Kernel>) -> Examination {
     examination
 }
 
+/// Whether the kernel has everything that mega cannot do without, without looking at what only a report tells.
+///
+/// # Errors
+/// [`Error::Missing`] with the first required feature that is not there.
+pub fn require(kernel: &Arc<dyn Kernel>) -> Result<(), Error> {
+    examine_with(kernel, &tracker_choice::choose(kernel, None)).require()
+}
+
 /// Examines the kernel, after the trackers were tried, for what mega needs: each start waits for it.
 pub(crate) fn examine_with(kernel: &Arc<dyn Kernel>, choice: &Choice) -> Examination {
     put_together(kernel, choice, &probe::look(kernel))
