@@ -109,19 +109,16 @@ static void io_uring_let_go(int ring)
 }
 
 /*
- * What is pinned for long is moved first where memory may go offline, once. The block that
- * it lies in then may have what the kernel cannot move: another page is tried.
+ * What is pinned for long is moved first where memory may go offline, once: to where the kernel
+ * has what it cannot move, as long as pages are free there, be they hundreds. So one page after
+ * the other is tried, until one comes to lie in a block that can be emptied.
  */
 static struct target target_for_long(int ring, uint64_t seed)
 {
 	struct target target = { .sparse = sparse_make(64 * HUGE, 8, seed) };
-	size_t from = 0;
-	uint64_t block;
 
-	while ((block = sparse_block(&target.sparse, device, 30, &from))) {
-		target.page = sparse_page_in(&target.sparse, block);
-		if (!target.page)
-			continue;
+	for (size_t i = 0; i < sparse_pages(&target.sparse); i++) {
+		target.page = target.sparse.memory + i * target.sparse.every * PAGE;
 		io_uring_hold(ring, target.page);
 		io_uring_let_go(ring);
 		target.frame = frame_of(target.page);
