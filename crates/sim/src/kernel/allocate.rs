@@ -3,7 +3,7 @@
 use mega_core::compaction::HUGE_ORDER;
 
 use super::Kernel;
-use super::compaction::Mode;
+use super::compaction::{FREE_GAP, Mode};
 use crate::physical::{Frame, Pages, Urgency};
 
 impl Kernel {
@@ -26,6 +26,9 @@ impl Kernel {
         if usize::from(pages.order()) < HUGE_ORDER || !compacts {
             return (None, 0);
         }
+        // Woken for a block, kswapd goes on until it has reclaimed so much, whatever the watermarks say (`kswapd_shrink_node`): compaction
+        // comes to have room in each zone, not only in the one that is balanced.
+        self.reclaim_pages(FREE_GAP);
         let mut waited = 0;
         for mode in [Mode::Async, Mode::Sync] {
             waited += self.compact_for_block(node, mode);

@@ -9,7 +9,7 @@ use super::Kernel;
 use crate::physical::{BLOCK_ORDER, BlockUse, Mobility, PhysicalMemory};
 
 /// Free pages that compaction needs to work with, above the watermark (`compact_gap`).
-const FREE_GAP: u64 = 2 << BLOCK_ORDER;
+pub(super) const FREE_GAP: u64 = 2 << BLOCK_ORDER;
 /// An attempt in 2^6 at least is made (`COMPACT_MAX_DEFER_SHIFT`).
 const LONGEST_DEFERRAL: u32 = 6;
 /// Above it, fragmentation is the reason of a failure, and not a lack of memory (`sysctl_extfrag_threshold`).
