@@ -78,7 +78,7 @@ void sparse_free(struct sparse *sparse)
 
 size_t sparse_pages(const struct sparse *sparse)
 {
-	return sparse->length / PAGE / sparse->every;
+	return (sparse->length / PAGE + sparse->every - 1) / sparse->every;
 }
 
 uint64_t *sparse_frames(const struct sparse *sparse)
