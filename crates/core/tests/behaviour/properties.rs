@@ -352,7 +352,14 @@ proptest! {
         }
         prop_assert!(moments.iter().filter(|moment| **moment < 5.0).count() >= 5);
         let settled = moments.iter().filter(|moment| **moment >= 1800.0).count();
-        prop_assert!(settled <= 190, "{settled} looks in half an hour");
+        // What a process refused is tried again, ever more seldom; where that changes something, some 14 intervals grow from
+        // the shortest to the longest.
+        let late = start + Duration::from_secs(1780);
+        let is_late_change = |moment: &Duration, outcome: &Outcome| {
+            *moment >= late && matches!(outcome, Outcome::Done { .. })
+        };
+        let changes = machine.log.iter().filter(|(moment, _, outcome)| is_late_change(moment, outcome)).count();
+        prop_assert!(settled <= 190 + 15 * changes, "{settled} looks in half an hour with {changes} changes");
     }
 
     /// On a machine with giant pages the policies that know them come to rest too, whatever a giant page
