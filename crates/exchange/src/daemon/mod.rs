@@ -10,6 +10,7 @@ mod wire;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
+use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, Shutdown, SocketAddrUnix, SocketFlags, SocketType, connect, shutdown,
     socket_with,
@@ -51,7 +52,7 @@ impl Connection {
             path: path.display().to_string(),
             reason,
         };
-        let told = |error: rustix::io::Errno| failed(error.to_string());
+        let told = |error: Errno| failed(error.to_string());
         let socket = socket_with(
             AddressFamily::UNIX,
             SocketType::SEQPACKET,
@@ -60,8 +61,16 @@ impl Connection {
         )
         .map_err(told)?;
         let address = SocketAddrUnix::new(path).map_err(told)?;
-        connect(&socket, &address).map_err(told)?;
-        wire::send(&socket, request, server.memory(), server.doorbell()).map_err(told)?;
+        connect(&socket, &address).map_err(|error| {
+            failed(format!(
+                "{error}; `mega daemon` listens there if its configuration has [exchange] and its kernel exchanges pages, else its log says why not"
+            ))
+        })?;
+        match wire::send(&socket, request, server.memory(), server.doorbell()) {
+            // A daemon that has no place for the guest says so before it is asked, and hangs up.
+            Ok(()) | Err(Errno::PIPE | Errno::CONNRESET) => {}
+            Err(error) => return Err(told(error)),
+        }
         match wire::answered(&socket).map_err(told)? {
             Ok(Answer::Serving) => Ok(Connection(socket)),
             Ok(Answer::Refused(reason)) => Err(failed(reason)),

@@ -106,14 +106,17 @@ fn send_packet(
 /// Waits for an answer. An end without one is malformed.
 pub(super) fn answered(socket: impl AsFd) -> Result<Result<Answer, Malformed>, Errno> {
     let mut bytes = [0; LONGEST];
+    let received = match receive_packet(&socket, &mut bytes) {
+        // It hung up before it had read what we sent. The kernel says that first, and then what it had answered.
+        Err(Errno::CONNRESET) => receive_packet(&socket, &mut bytes)?,
+        received => received?,
+    };
+    Ok(Answer::parse(bytes.get(..received).unwrap_or_default()))
+}
+
+/// Returns the length of the packet.
+fn receive_packet(socket: impl AsFd, bytes: &mut [u8]) -> Result<usize, Errno> {
     let mut ancillary = RecvAncillaryBuffer::default();
-    let received = recvmsg(
-        socket,
-        &mut [IoSliceMut::new(&mut bytes)],
-        &mut ancillary,
-        RecvFlags::empty(),
-    )?;
-    Ok(Answer::parse(
-        bytes.get(..received.bytes).unwrap_or_default(),
-    ))
+    let mut parts = [IoSliceMut::new(bytes)];
+    recvmsg(socket, &mut parts, &mut ancillary, RecvFlags::empty()).map(|packet| packet.bytes)
 }
