@@ -37,6 +37,7 @@ struct mega_exchange_blocks {
 
 struct mega_exchanger;
 struct mega_exchange_server;
+struct mega_exchange_connection;
 
 /*
  * An exchanger over private anonymous memory. The memory must stay mapped where
@@ -79,8 +80,45 @@ int mega_exchange_server_start(const struct mega_exchanger *exchanger,
 int mega_exchange_server_memory(const struct mega_exchange_server *server);
 int mega_exchange_server_doorbell(const struct mega_exchange_server *server);
 
-/* Waits for the thread to end, after the pair that it is at. */
+/*
+ * Waits for the thread to end, after the pair that it is at. Also frees a server
+ * of mega_exchange_server_new; end its connection before.
+ */
 void mega_exchange_server_stop(struct mega_exchange_server *server);
+
+/*
+ * On a host whose `mega daemon` exchanges memory (docs/exchange.md): a server
+ * whose page says that nobody serves it, until the daemon does. It has no thread,
+ * and needs no exchanger.
+ */
+int mega_exchange_server_new(struct mega_exchange_server **server,
+			     char *why, size_t why_bytes);
+
+/*
+ * Asks the daemon that listens at `path` to serve the guest, whose memory lies in
+ * this process, and waits for its answer. The memory, 1 to 64 ranges, must stay
+ * the guest's until the connection is ended. A server has one connection at a
+ * time. -ECONNREFUSED: nobody listens there, or the daemon refuses; `why` has its
+ * reason. -EINVAL: a thread of this process serves the page.
+ */
+int mega_exchange_connect(const char *path, const struct mega_exchange_server *server,
+			  const struct mega_exchange_range *ranges, size_t count,
+			  struct mega_exchange_connection **connection,
+			  char *why, size_t why_bytes);
+
+/*
+ * A descriptor that is readable when the daemon serves the guest no more: end the
+ * connection then. It stays the connection's: do not read or close it.
+ */
+int mega_exchange_connection_ended(const struct mega_exchange_connection *connection);
+
+/*
+ * Has the daemon serve no more, and waits until no pair is being exchanged:
+ * around dirty logging, migration and snapshots, and at a reset of the guest. The
+ * page says then that nobody serves it, and a request in it is never carried out.
+ * Frees the connection; the server can be connected again.
+ */
+void mega_exchange_connection_end(struct mega_exchange_connection *connection);
 
 #ifdef __cplusplus
 }

@@ -1,13 +1,16 @@
 //! The interface for C, as `include/mega_exchange.h` declares it.
 
-use std::ffi::{c_char, c_int, c_void};
+use std::ffi::{CStr, OsStr, c_char, c_int, c_void};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 use std::slice;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
 use rustix::event::{EventfdFlags, eventfd};
 
+use crate::daemon::Connection;
 use crate::{Error, Exchanger, Pair, Range, Refusal, Server};
 
 /// `struct mega_exchange_range`.
@@ -31,12 +34,26 @@ pub struct CBlocks {
 #[derive(Debug)]
 pub struct CExchanger(Arc<Exchanger>);
 
-/// `struct mega_exchange_server`.
+/// `struct mega_exchange_server`: it is shared with its thread or its connection.
 #[derive(Debug)]
 pub struct CServer {
     server: Arc<Server>,
+    /// `None`: the daemon is to serve it.
+    serving: Option<Serving>,
+}
+
+/// A thread of this process that serves a page.
+#[derive(Debug)]
+struct Serving {
     stop: OwnedFd,
-    thread: Option<JoinHandle<()>>,
+    thread: JoinHandle<()>,
+}
+
+/// `struct mega_exchange_connection`.
+#[derive(Debug)]
+pub struct CConnection {
+    connection: Connection,
+    server: Arc<Server>,
 }
 
 /// See `include/mega_exchange.h`.
@@ -53,12 +70,8 @@ pub unsafe extern "C" fn mega_exchanger_new(
     why: *mut c_char,
     why_bytes: usize,
 ) -> c_int {
-    // SAFETY: the caller vouches for the array.
-    let ranges = unsafe { array(ranges, count) }
-        .iter()
-        // SAFETY: the caller vouches for the memory.
-        .map(|range| unsafe { Range::new(range.guest, range.bytes, range.host.addr()) })
-        .collect();
+    // SAFETY: the caller vouches for the array and the memory.
+    let ranges = unsafe { ranges_of(ranges, count) };
     let made = Exchanger::new(ranges).map(|made| CExchanger(Arc::new(made)));
     // SAFETY: the caller vouches for `exchanger` and `why`.
     unsafe { hand_over(made, exchanger, why, why_bytes) }
@@ -169,9 +182,31 @@ fn start(exchanger: Arc<Exchanger>) -> Result<CServer, Error> {
         .map_err(Error::system("start a thread"))?;
     Ok(CServer {
         server,
-        stop,
-        thread: Some(thread),
+        serving: Some(Serving { stop, thread }),
     })
+}
+
+/// See `include/mega_exchange.h`.
+///
+/// # Safety
+///
+/// `server` may be written; `why` is NULL or has `why_bytes` bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mega_exchange_server_new(
+    server: *mut *mut CServer,
+    why: *mut c_char,
+    why_bytes: usize,
+) -> c_int {
+    let made = Server::new().map(|made| {
+        // Nobody does until the daemon offers it.
+        made.withdraw();
+        CServer {
+            server: Arc::new(made),
+            serving: None,
+        }
+    });
+    // SAFETY: the caller vouches for `server` and `why`.
+    unsafe { hand_over(made, server, why, why_bytes) }
 }
 
 /// See `include/mega_exchange.h`.
@@ -204,7 +239,7 @@ pub unsafe extern "C" fn mega_exchange_server_doorbell(server: *const CServer) -
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mega_exchange_server_stop(server: *mut CServer) {
     if !server.is_null() {
-        // SAFETY: it was made by mega_exchange_server_start, and the caller uses it no more.
+        // SAFETY: it was made by mega_exchange_server_start or _new, and the caller uses it no more.
         drop(unsafe { Box::from_raw(server) });
     }
 }
@@ -212,12 +247,93 @@ pub unsafe extern "C" fn mega_exchange_server_stop(server: *mut CServer) {
 impl Drop for CServer {
     fn drop(&mut self) {
         self.server.withdraw();
-        // An eventfd takes a 1 unless its counter is full, and then it is readable anyway.
-        let _ = rustix::io::write(&self.stop, &1_u64.to_ne_bytes());
-        if let Some(thread) = self.thread.take() {
+        if let Some(Serving { stop, thread }) = self.serving.take() {
+            // An eventfd takes a 1 unless its counter is full, and then it is readable anyway.
+            let _ = rustix::io::write(&stop, &1_u64.to_ne_bytes());
             let _ = thread.join();
         }
     }
+}
+
+/// See `include/mega_exchange.h`.
+///
+/// # Safety
+///
+/// `path` is a string; the server was not stopped; `ranges` has `count` elements; the memory is the guest's and stays mapped until
+/// the connection is ended; `connection` may be written; `why` is NULL or has `why_bytes` bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mega_exchange_connect(
+    path: *const c_char,
+    server: *const CServer,
+    ranges: *const CRange,
+    count: usize,
+    connection: *mut *mut CConnection,
+    why: *mut c_char,
+    why_bytes: usize,
+) -> c_int {
+    // SAFETY: the caller vouches for the string.
+    let path = OsStr::from_bytes(unsafe { CStr::from_ptr(path) }.to_bytes());
+    // SAFETY: the caller vouches for the server.
+    let server = unsafe { &*server };
+    // SAFETY: the caller vouches for the array and the memory.
+    let ranges = unsafe { ranges_of(ranges, count) };
+    let connected = connect(Path::new(path), server, &ranges);
+    // SAFETY: the caller vouches for `connection` and `why`.
+    unsafe { hand_over(connected, connection, why, why_bytes) }
+}
+
+fn connect(path: &Path, server: &CServer, ranges: &[Range]) -> Result<CConnection, Error> {
+    if server.serving.is_some() {
+        return Err(Error::NotShared(
+            "a thread of this process serves it; make the server by mega_exchange_server_new",
+        ));
+    }
+    Ok(CConnection {
+        connection: Connection::open(path, &server.server, ranges)?,
+        server: Arc::clone(&server.server),
+    })
+}
+
+/// See `include/mega_exchange.h`.
+///
+/// # Safety
+///
+/// The connection was not ended.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mega_exchange_connection_ended(connection: *const CConnection) -> c_int {
+    // SAFETY: the caller vouches for the connection.
+    unsafe { &(*connection).connection }.as_fd().as_raw_fd()
+}
+
+/// See `include/mega_exchange.h`.
+///
+/// # Safety
+///
+/// The connection is NULL, or was not ended and no other call uses it.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mega_exchange_connection_end(connection: *mut CConnection) {
+    if connection.is_null() {
+        return;
+    }
+    // SAFETY: it was made by mega_exchange_connect, and the caller uses it no more.
+    let CConnection { connection, server } = *unsafe { Box::from_raw(connection) };
+    connection.end();
+    // A daemon that was killed could neither say so in the page nor end its request.
+    server.withdraw();
+    server.end_request();
+    server.answer();
+}
+
+/// # Safety
+///
+/// `ranges` has `count` elements; the memory is the guest's, and stays mapped as long as what is made of them lives.
+unsafe fn ranges_of(ranges: *const CRange, count: usize) -> Vec<Range> {
+    // SAFETY: the caller vouches for the array.
+    unsafe { array(ranges, count) }
+        .iter()
+        // SAFETY: the caller vouches for the memory.
+        .map(|range| unsafe { Range::new(range.guest, range.bytes, range.host.addr()) })
+        .collect()
 }
 
 /// # Safety

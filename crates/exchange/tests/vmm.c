@@ -76,6 +76,10 @@ int main(void)
 	for (size_t i = 0; i < 4 * BLOCK; i++)
 		EXPECT(memory[i] == "badc"[i / BLOCK]);
 
+	struct mega_exchange_connection *connection;
+	EXPECT(mega_exchange_connect("/nowhere", server, &range, 1, &connection, why, sizeof(why)) == -EINVAL);
+	EXPECT(strstr(why, "a thread of this process serves it") != NULL);
+
 	mega_exchange_server_stop(server);
 	EXPECT(header->features == 0);
 	mega_exchanger_free(exchanger);
