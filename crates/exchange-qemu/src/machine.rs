@@ -1,6 +1,7 @@
 //! Where QEMU maps the guest's memory, and whether it may be exchanged.
 
 use std::fs;
+use std::path::Path;
 
 use mega_exchange::{BLOCK_BYTES, Range};
 use serde_json::{Value, json};
@@ -20,7 +21,7 @@ struct Part {
 /// is left out, as its addresses may mean something else later. So is what is not wholly RAM, such as SMRAM that the firmware
 /// has closed.
 pub(crate) fn memory(qmp: &mut Qmp) -> Result<Vec<Range>, Error> {
-    refuse_devices()?;
+    refuse_devices(Path::new("/proc/self/fd"))?;
     let pluggable = names(
         &qmp.execute("query-memory-devices", &json!({}))?,
         |device| device["data"]["memdev"].as_str(),
@@ -53,30 +54,36 @@ pub(crate) fn memory(qmp: &mut Qmp) -> Result<Vec<Range>, Error> {
 }
 
 /// Assigned devices write to memory that they know by its physical place; encrypted memory is bound to its place. The kernel
-/// would refuse each page, as they are pinned; this says why.
-fn refuse_devices() -> Result<(), Error> {
-    let files = fs::read_dir("/proc/self/fd").map_err(Error::system("read /proc/self/fd"))?;
+/// would refuse each page, as they are pinned; this says why. `open` is a folder with a link for each open file.
+fn refuse_devices(open: &Path) -> Result<(), Error> {
+    let files = fs::read_dir(open).map_err(Error::system("read the folder of open files"))?;
     for file in files.flatten() {
+        // One that was closed meanwhile.
         let Ok(target) = fs::read_link(file.path()) else {
             continue;
         };
         let target = target.to_string_lossy();
-        let reason = if target.starts_with("/dev/vfio/")
-            || target.contains("vfio")
-            || target == "/dev/iommu"
-        {
-            "a device is assigned (VFIO)"
-        } else if target.starts_with("/dev/sev")
-            || target.contains("guest-memfd")
-            || target.contains("guest_memfd")
-        {
-            "the guest is encrypted"
-        } else {
-            continue;
-        };
-        return Err(Error::Refused(format!("{reason}: {target} is open")));
+        if let Some(reason) = reason_against(&target) {
+            return Err(Error::Refused(format!("{reason}: {target} is open")));
+        }
     }
     Ok(())
+}
+
+/// Why memory cannot be exchanged where QEMU has this file open. The kernel gives those without a path their names.
+fn reason_against(target: &str) -> Option<&'static str> {
+    let is_vfio = target.starts_with("/dev/vfio/")
+        || target.contains("[vfio-device]")
+        || target.contains("kvm-vfio");
+    if is_vfio || target == "/dev/iommu" {
+        Some("a device is assigned (VFIO)")
+    } else if target.starts_with("/dev/sev") {
+        Some("the guest is encrypted")
+    } else if target.contains("[kvm-gmem]") {
+        Some("the guest's memory is its own (guest_memfd)")
+    } else {
+        None
+    }
 }
 
 /// Asks QEMU where a part begins and ends. Both must agree, or it is not mapped in one piece.
@@ -159,7 +166,64 @@ fn last(path: &str) -> &str {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::symlink;
+    use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
     use super::*;
+
+    /// What is said of a QEMU that has these files open, and some that every one has.
+    fn refusal(targets: &[&str]) -> Option<String> {
+        static FOLDERS: AtomicUsize = AtomicUsize::new(0);
+        let number = FOLDERS.fetch_add(1, Relaxed);
+        let name = format!("mega-exchange-open-{}-{number}", std::process::id());
+        let folder = std::env::temp_dir().join(name);
+        fs::create_dir(&folder).unwrap();
+        fs::write(folder.join("3"), "no link").unwrap();
+        let usual = [
+            "/dev/kvm",
+            "/dev/null",
+            "/var/lib/images/vfio.img",
+            "/memfd:memory-backend-memfd (deleted)",
+            "anon_inode:kvm-vm",
+            "anon_inode:kvm-vcpu:0",
+            "anon_inode:[eventfd]",
+            "anon_inode:[userfaultfd]",
+            "socket:[4711]",
+        ];
+        for (index, target) in usual.iter().chain(targets).enumerate() {
+            symlink(target, folder.join(format!("{}", index + 10))).unwrap();
+        }
+        let refused = refuse_devices(&folder);
+        fs::remove_dir_all(&folder).unwrap();
+        refused.err().map(|error| error.to_string())
+    }
+
+    #[test]
+    fn assigned_devices_and_encrypted_guests_are_refused_with_their_reason() {
+        assert_eq!(refusal(&[]), None);
+        let files = [
+            ("/dev/vfio/vfio", "a device is assigned (VFIO)"),
+            ("/dev/vfio/12", "a device is assigned (VFIO)"),
+            ("/dev/vfio/devices/vfio0", "a device is assigned (VFIO)"),
+            ("anon_inode:[vfio-device]", "a device is assigned (VFIO)"),
+            ("anon_inode:kvm-vfio", "a device is assigned (VFIO)"),
+            ("/dev/iommu", "a device is assigned (VFIO)"),
+            ("/dev/sev", "the guest is encrypted"),
+            (
+                "anon_inode:[kvm-gmem]",
+                "the guest's memory is its own (guest_memfd)",
+            ),
+        ];
+        for (target, reason) in files {
+            let said = format!("{reason}: {target} is open");
+            assert_eq!(refusal(&[target]), Some(said));
+        }
+    }
+
+    #[test]
+    fn who_cannot_see_the_open_files_refuses() {
+        assert!(refuse_devices(Path::new("/nowhere/fd")).is_err());
+    }
 
     #[test]
     fn ram_is_read_from_the_flat_view_of_memory_alone() {
