@@ -20,10 +20,16 @@
 /* In each page, behind the word that fill() writes. */
 #define COUNTER 12
 
+/* KVM's numbers of the two. */
+enum slot { PROGRAM_SLOT, SPAN_SLOT };
+
 static int vm, vcpu;
+static char *guest_span;
 static struct kvm_run *run;
 static size_t run_length;
 static char *program;
+/* The log that was fetched last, a bit for each page. */
+static uint64_t dirty[SPAN_PAGES / 64];
 
 /* ---- What the guest does ----------------------------------------------- */
 
@@ -117,10 +123,10 @@ size_t guest_miscounted(const char *span, size_t first, size_t pages, uint32_t e
 
 /* ---- What it runs on --------------------------------------------------- */
 
-static void give_memory(unsigned int slot, uint64_t at, char *memory, size_t length)
+static void give_memory(enum slot slot, uint64_t at, char *memory, size_t length, uint32_t flags)
 {
 	struct kvm_userspace_memory_region region = {
-		.slot = slot, .guest_phys_addr = at, .memory_size = length, .userspace_addr = (uintptr_t)memory,
+		.slot = slot, .flags = flags, .guest_phys_addr = at, .memory_size = length, .userspace_addr = (uintptr_t)memory,
 	};
 
 	if (ioctl(vm, KVM_SET_USER_MEMORY_REGION, &region))
@@ -161,8 +167,9 @@ bool guest_start(char *span)
 		tap_bail("mmap of the guest's program");
 	memcpy(program + SUM_AT, sum_code, sizeof(sum_code));
 	memcpy(program + COUNT_AT, count_code, sizeof(count_code));
-	give_memory(0, PROGRAM_AT, program, PAGE);
-	give_memory(1, SPAN_AT, span, GIANT);
+	guest_span = span;
+	give_memory(PROGRAM_SLOT, PROGRAM_AT, program, PAGE, 0);
+	give_memory(SPAN_SLOT, SPAN_AT, span, GIANT, 0);
 	vcpu = ioctl(vm, KVM_CREATE_VCPU, 0);
 	if (vcpu < 0)
 		tap_bail("KVM_CREATE_VCPU");
@@ -195,4 +202,26 @@ long guest_mapped(const char *name)
 		tap_bail("read %s", path);
 	close(file);
 	return atol(text);
+}
+
+void guest_log(bool on)
+{
+	give_memory(SPAN_SLOT, SPAN_AT, guest_span, GIANT, on ? KVM_MEM_LOG_DIRTY_PAGES : 0);
+}
+
+void guest_fetch_log(void)
+{
+	struct kvm_dirty_log request = { .slot = SPAN_SLOT, .dirty_bitmap = dirty };
+
+	if (ioctl(vm, KVM_GET_DIRTY_LOG, &request))
+		tap_bail("KVM_GET_DIRTY_LOG");
+}
+
+size_t guest_logged(size_t first, size_t pages)
+{
+	size_t logged = 0;
+
+	for (size_t page = first; page < first + pages; page++)
+		logged += dirty[page / 64] >> page % 64 & 1;
+	return logged;
 }

@@ -27,6 +27,12 @@ uint32_t guest_counter(const char *span, size_t page);
 /* How many counters are not `expected`, as this process sees them. */
 size_t guest_miscounted(const char *span, size_t first, size_t pages, uint32_t expected);
 
+/* Whether KVM logs which pages of the span the guest makes dirty. */
+void guest_log(bool on);
+/* Fetches the log, which begins anew, and says how many of these pages the one that was fetched last has. */
+void guest_fetch_log(void);
+size_t guest_logged(size_t first, size_t pages);
+
 /* Of the tables that map the guest's memory: how many entries there are of pages_1g, pages_2m or pages_4k. */
 long guest_mapped(const char *name);
 
