@@ -21,6 +21,7 @@ use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use rustix::fs::{Mode, fchmod};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+use rustix::process::Uid;
 use tracing::warn;
 
 use crate::config::Exchange;
@@ -28,6 +29,8 @@ use crate::exit::Failure;
 
 /// Guests that are served at once, each by a thread.
 const MOST: usize = 64;
+/// Of these, guests whose VMMs are of one user. libvirt runs all as one; what is left is for others.
+const MOST_OF_A_USER: usize = 48;
 /// VMMs that wait to be accepted.
 const BACKLOG: i32 = 16;
 /// Between two tries to accept, where it fails: perhaps too many files are open.
@@ -73,7 +76,7 @@ impl Guests {
             device: Arc::new(device),
             listener,
             stop: Arc::clone(&stop),
-            threads: Vec::new(),
+            guests: Vec::new(),
         };
         let thread = std::thread::Builder::new()
             .name("guests".to_owned())
@@ -105,7 +108,13 @@ struct Accepting {
     device: Arc<Device>,
     listener: OwnedFd,
     stop: Arc<OwnedFd>,
-    threads: Vec<JoinHandle<()>>,
+    guests: Vec<Guest>,
+}
+
+/// Who has connected. It holds its place until its thread has ended.
+struct Guest {
+    user: Uid,
+    thread: JoinHandle<()>,
 }
 
 impl Accepting {
@@ -125,27 +134,45 @@ impl Accepting {
                 Err(_) => std::thread::sleep(PAUSE),
             }
         }
-        for thread in self.threads {
-            let _ = thread.join();
+        for guest in self.guests {
+            let _ = guest.thread.join();
         }
     }
 
     fn admit(&mut self, socket: OwnedFd) {
-        self.threads.retain(|thread| !thread.is_finished());
-        if self.threads.len() >= MOST {
-            let full = format!("{MOST} guests are served already");
-            let _ = daemon::answer(&socket, &Answer::Refused(full));
-            return;
-        }
+        self.guests.retain(|guest| !guest.thread.is_finished());
+        let user = match self.user_with_place(&socket) {
+            Ok(user) => user,
+            Err(reason) => {
+                let _ = daemon::answer(&socket, &Answer::Refused(reason));
+                return;
+            }
+        };
         let (kernel, device) = (Arc::clone(&self.kernel), Arc::clone(&self.device));
         let stop = Arc::clone(&self.stop);
         let thread = std::thread::Builder::new()
             .name("guest".to_owned())
             .spawn(move || connection::serve(kernel.as_ref(), &device, &socket, &stop));
         match thread {
-            Ok(thread) => self.threads.push(thread),
+            Ok(thread) => self.guests.push(Guest { user, thread }),
             Err(error) => warn!("a guest is not served: {error}"),
         }
+    }
+
+    /// Whose process has connected, if there is a place for it; else why not.
+    fn user_with_place(&self, socket: &OwnedFd) -> Result<Uid, String> {
+        let user = peer::user(socket)?;
+        if self.guests.len() >= MOST {
+            return Err(format!("{MOST} guests are served already"));
+        }
+        let its = self.guests.iter().filter(|guest| guest.user == user);
+        if its.count() >= MOST_OF_A_USER {
+            return Err(format!(
+                "{MOST_OF_A_USER} guests of user {} are served already, as many as one user may have",
+                user.as_raw()
+            ));
+        }
+        Ok(user)
     }
 }
 

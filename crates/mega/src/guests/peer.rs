@@ -6,7 +6,22 @@ use std::path::PathBuf;
 use mega_linux::kernel::{Kernel, ProcessHandle};
 use nix::sys::socket::{getsockopt, sockopt::PeerPidfd};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::net::UCred;
 use rustix::net::sockopt::socket_peercred;
+use rustix::process::Uid;
+
+/// The user of the process that connected.
+///
+/// # Errors
+/// In words, why it is not known.
+pub(super) fn user(socket: impl AsFd) -> Result<Uid, String> {
+    Ok(credentials(socket)?.uid)
+}
+
+/// What the process that connected was then.
+fn credentials(socket: impl AsFd) -> Result<UCred, String> {
+    socket_peercred(socket).map_err(|error| format!("who connected is not known: {error}"))
+}
 
 /// The process that connected, held so that its pid is never mistaken for another's.
 ///
@@ -17,8 +32,7 @@ use rustix::net::sockopt::socket_peercred;
 /// # Errors
 /// In words, why it is not served.
 pub(super) fn identify(kernel: &dyn Kernel, socket: impl AsFd) -> Result<ProcessHandle, String> {
-    let peer =
-        socket_peercred(&socket).map_err(|error| format!("who connected is not known: {error}"))?;
+    let peer = credentials(&socket)?;
     let pidfd = getsockopt(&socket, PeerPidfd).map_err(|error| {
         format!("the kernel gives no hold on the process that connected: {error}")
     })?;

@@ -181,6 +181,76 @@ fn two_guests_are_served_and_told_when_the_daemon_ends() {
     assert!(!machine.path().exists());
 }
 
+/// Connects until a guest is refused. Returns the connections, and why the last was refused.
+fn connect_as_often_as_allowed(machine: &Machine, server: &Server) -> (Vec<Connection>, String) {
+    let mut connections = Vec::new();
+    loop {
+        match machine.connect(server) {
+            Ok(connection) => connections.push(connection),
+            Err(reason) => return (connections, reason),
+        }
+        assert!(connections.len() <= MOST, "no end of it");
+    }
+}
+
+#[test]
+fn a_user_leaves_places_to_others() {
+    let machine = Machine::new();
+    let _guests = machine.start().unwrap();
+    let server = Server::new().unwrap();
+    let (mut own, reason) = connect_as_often_as_allowed(&machine, &server);
+    assert!(reason.contains("as many as one user may have"), "{reason}");
+    assert_eq!(own.len(), MOST_OF_A_USER);
+
+    // Only root can be another user.
+    if rustix::process::geteuid().is_root() {
+        let open = |path: &Path| {
+            let mode = std::fs::Permissions::from_mode(0o777);
+            std::fs::set_permissions(path, mode).unwrap();
+        };
+        open(machine.folder.path());
+        open(&machine.path());
+        let others = |user| {
+            std::thread::scope(|scope| {
+                let other = scope.spawn(|| {
+                    let user = Uid::from_raw(user);
+                    rustix::thread::set_thread_res_uid(user, user, user).unwrap();
+                    connect_as_often_as_allowed(&machine, &server)
+                });
+                other.join().unwrap()
+            })
+        };
+        let (rest, reason) = others(12345);
+        assert!(reason.contains("guests are served already"), "{reason}");
+        assert_eq!(rest.len(), MOST - MOST_OF_A_USER);
+    }
+
+    // Who ends one may have another, a moment later.
+    own.pop().unwrap().end();
+    wait_until("served", || machine.connect(&server).is_ok());
+}
+
+#[test]
+fn who_asks_nothing_loses_its_place() {
+    let machine = Machine::new();
+    let _guests = machine.start().unwrap();
+    let silent = socket().unwrap();
+    let address = SocketAddrUnix::new(machine.path()).unwrap();
+    rustix::net::connect(&silent, &address).unwrap();
+    let mut told = [0; 300];
+    let flags = rustix::net::RecvFlags::empty();
+    let (bytes, _) = rustix::net::recv(&silent, &mut told[..], flags).unwrap();
+    let Ok(Answer::Refused(reason)) = Answer::parse(&told[..bytes]) else {
+        panic!("it was not refused");
+    };
+    assert!(reason.contains("nothing was asked"), "{reason}");
+    assert_eq!(
+        rustix::net::recv(&silent, &mut told[..], flags),
+        Ok((0, 0)),
+        "hung up"
+    );
+}
+
 #[test]
 fn what_is_wrong_is_told() {
     let machine = Machine::new();
