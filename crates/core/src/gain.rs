@@ -15,6 +15,8 @@ pub struct Gain {
     pub cost_cpu_seconds: f64,
     /// Seconds until its savings exceed that; `None` where it may gain nothing.
     pub payback_seconds: Option<f64>,
+    /// The share of its CPU time that giant pages would save on what huge pages map; `None` where that is not known.
+    pub saved_by_giant_share: Option<Estimate>,
 }
 
 impl Gain {
@@ -32,6 +34,7 @@ impl From<&Worth> for Gain {
             cpus: worth.cpu_share,
             cost_cpu_seconds: worth.cost_cpu_seconds,
             payback_seconds: worth.payback_seconds,
+            saved_by_giant_share: worth.saved_by_giant_share,
         }
     }
 }
@@ -66,6 +69,12 @@ impl Price {
         self.for_cpus(gain.cpus)
     }
 
+    /// The same for a process that uses one CPU.
+    #[must_use]
+    pub fn of_one_cpu(&self) -> f64 {
+        self.for_cpus(1.0)
+    }
+
     fn for_cpus(&self, cpus: f64) -> f64 {
         self.copy * cpus.max(self.busy) + self.block * self.busy
     }
@@ -73,7 +82,7 @@ impl Price {
     /// Whether a promotion has become more than twice as dear as it was at `before`, for a process that uses one CPU.
     #[must_use]
     pub fn is_dearer_than(&self, before: &Price) -> bool {
-        self.for_cpus(1.0) > 2.0 * before.for_cpus(1.0)
+        self.of_one_cpu() > 2.0 * before.of_one_cpu()
     }
 }
 

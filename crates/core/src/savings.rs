@@ -198,6 +198,7 @@ mod tests {
                     cpus: 1.0,
                     cost_cpu_seconds: 1.0,
                     payback_seconds: None,
+                    saved_by_giant_share: None,
                 },
                 ago: Duration::ZERO,
             }),

@@ -243,7 +243,7 @@ fn adaptive_gives_back_before_it_breaks_up() {
     // Memory counts as short as long as not all of it is available.
     let select = format!(
         "[defaults]\ninterval = \"1s\"\ncpu_budget = \"100%\"\n[[select]]\nname = \"this\"\nexecutable = \"{}\"\n\
-         parameters = {{ pressure_start = 1.0, pressure_stop = 1.0 }}\n",
+         parameters = {{ keep_available = 1.0 }}\n",
         std::env::current_exe().expect("a program").display()
     );
     std::fs::write(config.path(), select).expect("written");

@@ -113,6 +113,7 @@ fn touches() -> impl Strategy<Value = TouchRate> {
                 cpus,
                 cost_cpu_seconds: 0.25,
                 payback_seconds: pays.then_some(2.5),
+                saved_by_giant_share: None,
             }),
         },
     )

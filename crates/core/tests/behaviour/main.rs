@@ -9,6 +9,7 @@ mod engine;
 mod giant;
 mod mega;
 mod observations;
+mod one_price;
 mod payback;
 mod promise;
 mod properties;

@@ -51,6 +51,7 @@ pub(crate) fn certain(share: f64, cpus: f64) -> Gain {
         cpus,
         cost_cpu_seconds: 1.0,
         payback_seconds: (share > 0.0).then(|| 1.0 / (share * cpus)),
+        saved_by_giant_share: None,
     }
 }
 

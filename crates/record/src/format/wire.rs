@@ -353,6 +353,8 @@ impl From<WireTouches> for TouchRate {
                 cpus: gain.cpus,
                 cost_cpu_seconds: gain.cost_cpu_seconds,
                 payback_seconds: gain.payback_seconds,
+                // The format has no place for it.
+                saved_by_giant_share: None,
             }),
         }
     }

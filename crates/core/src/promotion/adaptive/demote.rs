@@ -8,9 +8,11 @@ use crate::observation::{
     CgroupMemory, MemoryObservation, Observation, ProcessObservation, RegionRef,
 };
 use crate::page::{BASE_PAGE_SIZE, PageSize, Span};
+use crate::process::ProcessId;
 use crate::promotion::tracked::Tracked;
 
-use super::pressure::Pressure;
+use super::deal::Terms;
+use super::pressure::{self, Pressure};
 use super::settings::Settings;
 use super::state::State;
 
@@ -41,7 +43,6 @@ pub(super) fn worth_inspecting(
 /// nothing by if there are none. Then they are demoted, so that what is in them can be looked into and demoted by
 /// itself: while it is in a giant page, looking into one huge page would mark them all accessed.
 pub(super) fn of_giant_pages(
-    settings: &Settings,
     states: &Tracked<State>,
     pressure: &Pressure,
     observation: &Observation,
@@ -50,8 +51,7 @@ pub(super) fn of_giant_pages(
     for process in short_processes(pressure, observation) {
         for (region, state) in states.join(process) {
             let is_first = Span::of(region.region).first_region() == region.region;
-            let is_cold = u16::from(state.idle()) >= settings.cold_intervals;
-            if region.page_size == PageSize::Giant && is_first && is_cold {
+            if region.page_size == PageSize::Giant && is_first && state.is_cold() {
                 let is_to_search = observation.free_zero && !state.was_searched();
                 actions.push(Action {
                     kind: if is_to_search {
@@ -70,13 +70,14 @@ pub(super) fn of_giant_pages(
     actions
 }
 
-/// Huge pages to demote, those that give back most first, as many as end the shortage.
+/// Huge pages to demote where that pays on the `terms` of their process, those that give back most first, as many as end the shortage.
 pub(super) fn demotions(
     settings: &Settings,
     states: &Tracked<State>,
     pressure: &Pressure,
     observation: &Observation,
     failures: &FailureMemory,
+    terms: impl Fn(ProcessId) -> Terms,
 ) -> Vec<Action> {
     let mut shortage = Shortage::new(settings, pressure, &observation.memory);
     let mut bloated = Vec::new();
@@ -85,9 +86,11 @@ pub(super) fn demotions(
             .cgroup
             .filter(|_| pressure.is_own(process.process))
             .map(|cgroup| shortage.open(settings, cgroup));
+        let terms = terms(process.process);
         for (region, state) in states.join(process) {
             let zero_filled = state.zero_filled().unwrap_or(0);
-            if region.page_size == PageSize::Huge && zero_filled >= bar(settings, state) {
+            let pays = || terms.demotion(zero_filled, !state.is_cold()).pays();
+            if region.page_size == PageSize::Huge && zero_filled > 0 && pays() {
                 let target = RegionRef {
                     process: process.process,
                     region: region.region,
@@ -161,16 +164,6 @@ impl Shortage {
     }
 }
 
-/// The zero-filled base pages from which a huge page is demoted. One in use must be nearly all zeros:
-/// then hardly a translation is lost.
-fn bar(settings: &Settings, state: &State) -> u16 {
-    if u16::from(state.idle()) >= settings.cold_intervals {
-        settings.min_zero_filled
-    } else {
-        settings.hot_zero_filled
-    }
-}
-
 /// Bytes that must become available to end the shortage.
 #[allow(
     clippy::cast_precision_loss,
@@ -178,6 +171,6 @@ fn bar(settings: &Settings, state: &State) -> u16 {
     clippy::cast_sign_loss
 )]
 fn bytes_wanted(settings: &Settings, total: u64, available: u64) -> u64 {
-    let enough = (total as f64 * settings.pressure_stop).ceil() as u64;
+    let enough = (total as f64 * pressure::enough(settings)).round() as u64;
     enough.saturating_sub(available)
 }

@@ -1,30 +1,30 @@
 //! `adaptive`: promotes where that saves translations, at the price that memory has now.
 //!
-//! A promotion is worth the translations that it takes out of the TLB's working set: the base pages in use in a region,
-//! less the one huge page that replaces them. If a process's whole working set fits the TLB, `adaptive` leaves the
-//! process alone. A promotion costs a copy, a free block, and the base pages that it adds:
+//! It compares what a change saves with what it costs, both in CPU time (`deal`). A promotion saves the translations that it takes out of
+//! the TLB's working set: the base pages in use in a region, less the one huge page that replaces them. What a translation is worth is
+//! measured, process by process, over the time that the process is expected to live, which is about as long as it has lived (`payback`).
+//! If a process's whole working set fits the TLB, `adaptive` leaves the process alone. A promotion costs a copy, a free block, and the
+//! base pages that it adds (`promote`):
 //!
-//! - A region that is (nearly) all mapped adds none. Its bar is low while free blocks are plentiful, and rises as they
-//!   become scarce (`promote`).
-//! - `adaptive` promotes a less mapped region only if most of it is in use, and if the pages it adds are a small part
-//!   of what its process has resident.
+//! - The copy takes what it was seen to take.
+//! - A block costs nothing while free blocks are plentiful, and more as they become scarce.
+//! - A page that is added costs at least what one in use saves, and more as memory becomes scarce. Regions that are not (nearly) all
+//!   mapped add a small part of what their process has resident at most.
 //! - A region must survive a whole interval before its promotion. It must survive longer if its process keeps freeing
 //!   memory, or if it was promoted and demoted before.
 //!
-//! Promotions must be paid back. If the machine can measure what a process would gain, `adaptive` compares: the CPU time that
-//! huge pages save it in the time that it is expected to live, which is about as long as it has lived, against the CPU
-//! time that it and the manager lose by the promotions. What is not paid back soon is promoted in part, as it goes (`payback`).
+//! A process may end at any time. So what is not paid back soon is promoted in part, as it goes (`payback`).
 //!
-//! If the machine has giant pages, `adaptive` promotes a span after huge pages have mapped all of it for a while and
-//! enough of them are in use. That saves up to 511 more translations and adds no memory, but may copy all of the span
-//! (`giant`). The more often the kernel broke the page up again, the longer the span waits.
+//! If the machine has giant pages, `adaptive` promotes a span after huge pages have mapped all of it for a while, by the same
+//! comparison. That saves up to 511 more translations and adds no memory, but may copy all of the span (`giant`). The more often the
+//! kernel broke the page up again, the longer the span waits.
 //!
 //! Memory is short if the machine has little available, or the memory cgroup of a process has (`pressure`). A container
 //! at its limit gets its bloat back and does not grow by promotions, whatever the machine has. `adaptive` does not
 //! promote a region that is partly swapped out.
 //!
-//! `adaptive` demotes a huge page only while memory is short, and only if a count showed that enough of its base pages
-//! are zero-filled: a demotion gives those back (`demote`). From a cold giant page it first gives back the huge pages
+//! `adaptive` demotes a huge page only while memory is short, and only if a count showed that so many of its base pages
+//! are zero-filled that giving them back is worth the translations (`demote`). From a cold giant page it first gives back the huge pages
 //! that hold only zeros, if the machine can. It demotes the giant page only if there are none, which costs almost
 //! nothing. Without a shortage, cold pages stay.
 //!
@@ -32,6 +32,7 @@
 //! are unknown (the `mapped` tracker), every mapped page counts as used, and a region must survive two intervals;
 //! `adaptive` then cannot tell which huge pages are cold.
 
+mod deal;
 mod demote;
 mod giant;
 mod payback;
@@ -54,11 +55,11 @@ use crate::process::ProcessId;
 use super::Policy;
 use super::tracked::Tracked;
 
-use payback::Paybacks;
+use payback::{Made, Paybacks};
 use pressure::Pressure;
 pub(super) use settings::INFO;
 use settings::Settings;
-use state::State;
+use state::{COLD_INTERVALS, State};
 
 /// What the last interval weighs in the mean churn when more was freed in it than before.
 const CHURN_RISES: f32 = 0.5;
@@ -68,8 +69,7 @@ const CHURN_FALLS: f32 = 0.25;
 /// What one pass over a process's regions counts.
 #[derive(Clone, Copy, Debug, Default)]
 struct Seen {
-    /// Regions that huge pages map.
-    huge: usize,
+    made: Made,
     /// Regions that are as they were remembered.
     kept: usize,
 }
@@ -115,17 +115,19 @@ impl Adaptive {
             if seen.last().is_none_or(|(id, _)| *id != process.process) {
                 seen.push((process.process, Seen::default()));
             }
+            let state = State::next(before, region, process.accesses_known, counts);
             if let Some((_, seen)) = seen.last_mut() {
-                seen.huge += usize::from(region.is_huge());
+                seen.made.regions += usize::from(region.is_huge());
+                seen.made.translations += f64::from(state.saved());
                 seen.kept += usize::from(before.is_some_and(|state| state.survives_as(region)));
             }
-            Some(State::next(before, region, process.accesses_known, counts))
+            Some(state)
         });
         let seen: BTreeMap<ProcessId, Seen> = seen.into_iter().collect();
         let seen = |process| seen.get(&process).copied().unwrap_or_default();
         let price = &self.circumstances.price;
         self.paybacks
-            .update(observation, |process| seen(process).huge, price);
+            .update(observation, |process| seen(process).made, price);
         let processes = observation.processes.iter().zip(remembered);
         self.churn = processes
             .map(|(process, remembered)| {
@@ -175,29 +177,37 @@ impl Policy for Adaptive {
     fn decide(&mut self, observation: &Observation, failures: &FailureMemory) -> Vec<Action> {
         self.update(observation);
         let (settings, states, pressure) = (&self.settings, &self.states, &self.pressure);
+        let (paybacks, circumstances) = (&mut self.paybacks, &self.circumstances);
+        let horizon = settings.payback_horizon;
         let may_grow = |process| !pressure.is_on(process);
         let mut actions = Vec::new();
         if pressure.is_anywhere() {
-            actions = demote::of_giant_pages(settings, states, pressure, observation);
+            let terms = |process| paybacks.terms(process, horizon, &circumstances.price);
+            actions = demote::of_giant_pages(states, pressure, observation);
             actions.extend(demote::demotions(
                 settings,
                 states,
                 pressure,
                 observation,
                 failures,
+                terms,
             ));
         }
         self.blocks_short = Vec::new();
         if !pressure.is_on_machine() {
-            actions.extend(giant::promotions(settings, states, observation, may_grow));
+            let terms =
+                |process, in_use| paybacks.giant_terms(process, in_use, horizon, circumstances);
+            actions.extend(giant::promotions(
+                settings,
+                states,
+                observation,
+                may_grow,
+                terms,
+            ));
             let churn = |process: ProcessId| self.churn.get(&process).copied().unwrap_or(0.0);
-            let paybacks = &mut self.paybacks;
-            let paying = |process, promotions| {
-                let horizon = settings.payback_horizon;
-                paybacks.paying(process, promotions, horizon, &self.circumstances)
-            };
+            let offer = |process, left| paybacks.offer(process, left, horizon, circumstances);
             let promotions =
-                promote::promotions(settings, states, observation, may_grow, churn, paying);
+                promote::promotions(settings, states, observation, may_grow, churn, offer);
             actions.extend(promotions.actions);
             self.blocks_short = promotions.blocks_short;
         }
@@ -246,7 +256,7 @@ impl Policy for Adaptive {
     }
 
     fn unmeasured(&self) -> Vec<ProcessId> {
-        self.paybacks.unmeasured().to_vec()
+        self.paybacks.unmeasured()
     }
 
     fn learn_gain(&mut self, process: ProcessId, gain: Option<Gain>, age: Duration) {
@@ -259,11 +269,6 @@ impl Policy for Adaptive {
 
     fn settling_intervals(&self) -> usize {
         // The first observation only begins the histories.
-        1 + usize::from(
-            self.settings
-                .min_age
-                .max(self.settings.cold_intervals)
-                .max(2),
-        )
+        1 + usize::from(COLD_INTERVALS)
     }
 }

@@ -1,20 +1,23 @@
-//! How many promotions of a process pay, given how long it will live.
+//! What huge pages are worth for each process, and how many of its promotions are paid back.
 //!
-//! What has lived for a time is expected to live for about as long again. So a promotion is made if what it saves in that time, or
-//! in the horizon where that is shorter, is more than it costs. It may end at once all the same, and then the price is lost. So:
+//! What has lived for a time is expected to live for about as long again. So a translation less is worth what it saves in that time, or
+//! in the horizon where that is shorter. The process may end at once all the same, and then the price of its promotions is lost. So:
 //!
 //! - What is paid back [soon](SOON) after the start is promoted in one go: a program that lives for a few seconds has it back.
 //! - Else promotions go no further ahead of what they have saved than a [small part](DEBT) of the time that the process has lived
 //!   beyond that. The more is huge, the more is saved, and the faster it goes on.
 //!
-//! Where nobody can measure what a process would gain, none of that is asked.
+//! Where nobody can measure what a process would gain, a usual value stands in, and none of that is asked.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::gain::{Circumstances, Gain, Price};
 use crate::observation::Observation;
+use crate::page::REGIONS_PER_SPAN;
 use crate::process::ProcessId;
+
+use super::deal::Terms;
 
 /// How many times as old as at its last measurement a process must be to be measured again.
 const MEASURE_AGAIN: f64 = 2.0;
@@ -28,73 +31,125 @@ const SOON: f64 = 4.5;
 /// (the property `a_program_that_ends_at_any_time_has_lost_little`).
 const DEBT: f64 = 0.025;
 
+/// What a process has in huge pages.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Made {
+    /// Regions mapped by huge pages.
+    pub(super) regions: usize,
+    /// Translations that their promotions took away.
+    pub(super) translations: f64,
+}
+
+/// What promotions could still do for a process.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Left {
+    /// Translations that they would take away.
+    pub(super) translations: f64,
+    /// The most that one of them would.
+    pub(super) best: f64,
+}
+
+/// What promotions are offered to a process.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Offer {
+    pub(super) terms: Terms,
+    /// How many may be made now.
+    pub(super) affordable: usize,
+}
+
 /// What is known of the processes that were seen.
 #[derive(Debug, Default)]
 pub(super) struct Paybacks {
     lives: BTreeMap<ProcessId, Life>,
-    /// Those that should be measured, as of the last decision.
-    unmeasured: Vec<ProcessId>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Life {
     /// Seconds since it started, as far as that is known; since it was first observed where it is not.
     lived: f64,
-    /// Regions mapped by huge pages at the last observation.
-    huge: usize,
-    measured: Option<Measured>,
+    /// What was huge at the last observation.
+    made: Made,
+    huge: Option<Measured>,
+    giant: Option<Measured>,
+    asked: Asked,
     /// CPU seconds that promotions cost since it was measured first, and what they saved since.
     spent: f64,
     saved: f64,
 }
 
+/// What a measurement is wanted for, as of the last decision: so many translations, of base pages or of huge ones.
+#[derive(Clone, Copy, Debug, Default)]
+struct Asked {
+    huge: Option<f64>,
+    giant: Option<f64>,
+}
+
+/// What one page size would gain a process in place of the next smaller one.
 #[derive(Clone, Copy, Debug)]
 struct Measured {
     /// How long it had lived then, in seconds.
     at: f64,
     /// `None` where it could not be measured.
     gain: Option<Gain>,
-    /// Regions mapped by huge pages then.
-    huge: usize,
-    /// Regions that were to be promoted then, at least one.
-    promotions: usize,
+    /// Translations that promotions had taken away by then.
+    made: f64,
+    /// Translations that the gain is about: the most seen since.
+    translations: f64,
 }
 
 impl Measured {
-    /// What one promotion of so many that are left saves, as a part of the whole gain, 0 to 1.
-    #[allow(clippy::cast_precision_loss)]
-    fn part_of_one(&self, left: usize, huge: usize) -> f64 {
-        let made = huge.saturating_sub(self.huge);
-        1.0 / self.promotions.max(left + made) as f64
+    fn is_old(&self, lived: f64) -> bool {
+        lived >= self.at * MEASURE_AGAIN
+    }
+
+    /// Translations that promotions took away since.
+    fn made_since(&self, made: f64) -> f64 {
+        (made - self.made).max(0.0)
+    }
+
+    /// Takes in that so many translations are left. What was not there when it was measured has its share in the gain.
+    fn update(&mut self, left: f64, made: f64) {
+        self.translations = self.translations.max(left + self.made_since(made));
     }
 }
 
 impl Life {
-    /// The same after an interval of so many seconds, with so many huge regions at its end.
+    /// The same after an interval of so many seconds, at whose end so much is huge.
     #[allow(clippy::cast_precision_loss)]
-    fn after(self, interval: f64, huge: usize, price: &Price) -> Self {
+    fn after(self, interval: f64, made: Made, price: &Price) -> Self {
         let mut life = Life {
             lived: self.lived + interval,
-            huge,
+            made,
+            asked: Asked::default(),
             ..self
         };
-        if let Some((measured, gain)) = self.measured.and_then(|known| Some((known, known.gain?))) {
-            let made = huge.saturating_sub(self.huge) as f64;
-            let had = self.huge.saturating_sub(measured.huge) as f64 + made / 2.0;
-            let share = (had / measured.promotions as f64).min(1.0);
-            life.spent += made * price.cpu_seconds(&gain);
-            life.saved += share * gain.saved_share.value.max(0.0) * gain.cpus * interval;
+        if let Some((measured, gain)) = self.huge.and_then(|known| Some((known, known.gain?))) {
+            let mean = f64::midpoint(self.made.translations, made.translations);
+            let share = measured.made_since(mean) / measured.translations.max(1.0);
+            let promotions = made.regions.saturating_sub(self.made.regions) as f64;
+            life.spent += promotions * price.cpu_seconds(&gain);
+            life.saved += share.min(1.0) * gain.saved_share.value.max(0.0) * gain.cpus * interval;
         }
         life
+    }
+
+    /// How many promotions are affordable, of which the best is paid back in so many seconds.
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+    fn affordable(&self, payback: f64, copy: f64, gain: &Gain) -> usize {
+        if self.lived + payback <= SOON {
+            return usize::MAX;
+        }
+        let room = self.saved + DEBT * gain.cpus * (self.lived - payback) - self.spent;
+        (room / copy) as usize
     }
 }
 
 impl Paybacks {
-    /// Brings it up to an observation, in which so many regions of each process are `huge`.
+    /// Brings it up to an observation, in which so much of each process is huge.
     pub(super) fn update(
         &mut self,
         observation: &Observation,
-        huge: impl Fn(ProcessId) -> usize,
+        made: impl Fn(ProcessId) -> Made,
         price: &Price,
     ) {
         let before = std::mem::take(&mut self.lives);
@@ -103,77 +158,136 @@ impl Paybacks {
             .processes
             .iter()
             .map(|process| {
-                let huge = huge(process.process);
+                let made = made(process.process);
                 let new = Life {
-                    huge,
+                    made,
                     ..Life::default()
                 };
                 let known = before.get(&process.process);
-                let life = known.map_or(new, |life| life.after(interval, huge, price));
+                let life = known.map_or(new, |life| life.after(interval, made, price));
                 (process.process, life)
             })
             .collect();
-        self.unmeasured.clear();
     }
 
-    /// How many of `promotions` of a process will be paid back. Notes what should be measured to know.
-    pub(super) fn paying(
+    /// What promotions to huge pages are worth for a process of which so much is `left`; nothing as long as that is not known. Notes what
+    /// should be measured to know.
+    pub(super) fn offer(
         &mut self,
         process: ProcessId,
-        promotions: usize,
+        left: Left,
         horizon: f64,
         circumstances: &Circumstances,
-    ) -> usize {
-        let Some(life) = self
-            .lives
-            .get_mut(&process)
-            .filter(|_| circumstances.measures && promotions > 0)
-        else {
-            return promotions;
+    ) -> Option<Offer> {
+        let price = &circumstances.price;
+        let usual = Offer {
+            terms: Terms::usual(price),
+            affordable: usize::MAX,
         };
-        let Some(measured) = &mut life.measured else {
-            self.unmeasured.push(process);
-            return 0;
+        let known = self.lives.get_mut(&process);
+        let Some(life) = known.filter(|_| circumstances.measures) else {
+            return Some(usual);
+        };
+        let Some(measured) = &mut life.huge else {
+            life.asked.huge = Some(left.translations);
+            return None;
         };
         let Some(gain) = measured.gain else {
-            return promotions;
+            return Some(usual);
         };
-        measured.promotions = measured.promotions.max(promotions);
+        measured.update(left.translations, life.made.translations);
         // The meter may miss touches: only what surely is not paid back is left alone.
-        let part = measured.part_of_one(promotions, life.huge);
-        let price = circumstances.price.cpu_seconds(&gain);
-        let saves = gain.saved_at_most() * part;
-        if price > saves * life.lived.min(horizon) {
-            if life.lived >= measured.at * MEASURE_AGAIN {
-                self.unmeasured.push(process);
+        let saved = gain.saved_at_most();
+        let expected = life.lived.min(horizon);
+        let terms = Terms::measured(&gain, saved, measured.translations, expected, price);
+        if terms.translation * left.best < terms.copy {
+            if measured.is_old(life.lived) {
+                life.asked.huge = Some(left.translations);
             }
-            return 0;
+            return None;
         }
-        let payback = price / saves;
-        if life.lived + payback <= SOON {
-            return promotions;
-        }
-        let room = life.saved + DEBT * gain.cpus * (life.lived - payback) - life.spent;
-        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
-        let paid = (room / price) as usize;
-        paid.min(promotions)
+        let payback = terms.copy / (saved * left.best / measured.translations.max(1.0));
+        Some(Offer {
+            terms,
+            affordable: life.affordable(payback, terms.copy, &gain),
+        })
     }
 
-    pub(super) fn unmeasured(&self) -> &[ProcessId] {
-        &self.unmeasured
+    /// What a giant page is worth for a process that has so many huge pages in use; `None` as long as that is not known.
+    #[allow(clippy::cast_precision_loss)]
+    pub(super) fn giant_terms(
+        &mut self,
+        process: ProcessId,
+        in_use: usize,
+        horizon: f64,
+        circumstances: &Circumstances,
+    ) -> Option<Terms> {
+        let price = &circumstances.price;
+        let usual = Some(Terms::usual_of_huge_pages(price));
+        let in_use = in_use as f64;
+        let known = self.lives.get_mut(&process);
+        let Some(life) = known.filter(|_| circumstances.measures) else {
+            return usual;
+        };
+        let Some(measured) = &mut life.giant else {
+            life.asked.giant = Some(in_use);
+            return None;
+        };
+        let Some((gain, share)) = measured
+            .gain
+            .and_then(|gain| Some((gain, gain.saved_by_giant_share?)))
+        else {
+            return usual;
+        };
+        measured.update(in_use, 0.0);
+        let saved = share.high * gain.cpus;
+        let expected = life.lived.min(horizon);
+        let terms = Terms::measured(&gain, saved, measured.translations, expected, price);
+        if !terms.promotion_to_giant(REGIONS_PER_SPAN).pays() && measured.is_old(life.lived) {
+            life.asked.giant = Some(in_use);
+        }
+        Some(terms)
+    }
+
+    /// What is known of what a translation is worth for a process.
+    pub(super) fn terms(&self, process: ProcessId, horizon: f64, price: &Price) -> Terms {
+        let known = self.lives.get(&process).and_then(|life| {
+            let measured = life.huge?;
+            let gain = measured.gain?;
+            let expected = life.lived.min(horizon);
+            let saved = gain.saved_at_most();
+            Some(Terms::measured(
+                &gain,
+                saved,
+                measured.translations,
+                expected,
+                price,
+            ))
+        });
+        known.unwrap_or(Terms::usual(price))
+    }
+
+    /// Those that should be measured, as of the last decision.
+    pub(super) fn unmeasured(&self) -> Vec<ProcessId> {
+        let is_asked = |life: &Life| life.asked.huge.or(life.asked.giant).is_some();
+        let asked = self.lives.iter().filter(|(_, life)| is_asked(life));
+        asked.map(|(process, _)| *process).collect()
     }
 
     pub(super) fn learn(&mut self, process: ProcessId, gain: Option<Gain>, age: Duration) {
-        if let Some(life) = self.lives.get_mut(&process) {
-            life.lived = life.lived.max(age.as_secs_f64());
+        let Some(life) = self.lives.get_mut(&process) else {
+            return;
+        };
+        life.lived = life.lived.max(age.as_secs_f64());
+        let measured = |translations| Measured {
             // A process that lives for a moment only is not measured again at once.
-            let at = life.lived.max(1.0);
-            life.measured = Some(Measured {
-                at,
-                gain,
-                huge: life.huge,
-                promotions: 1,
-            });
-        }
+            at: life.lived.max(1.0),
+            gain,
+            made: life.made.translations,
+            translations,
+        };
+        life.huge = life.asked.huge.map(measured).or(life.huge);
+        life.giant = life.asked.giant.map(measured).or(life.giant);
+        life.asked = Asked::default();
     }
 }

@@ -8,7 +8,15 @@ use crate::promotion::memory::share_available;
 
 use super::settings::Settings;
 
-/// Whose memory is short: from `pressure_start` until `pressure_stop`. A process is judged by the machine's memory and, where
+/// How much must be available again, by what is to stay available, until memory is no longer short.
+const ENOUGH: f64 = 1.5;
+
+/// The share of memory that must be available so that it is no longer short.
+pub(super) fn enough(settings: &Settings) -> f64 {
+    (settings.keep_available * ENOUGH).min(1.0)
+}
+
+/// Whose memory is short: from `keep_available` until there is [enough]. A process is judged by the machine's memory and, where
 /// its cgroup has a limit, by what that leaves: a container at its own limit is short of memory whatever the machine has.
 #[derive(Debug, Default)]
 pub(super) struct Pressure {
@@ -22,9 +30,9 @@ impl Pressure {
         let is_short = |available: f64, was_short: bool| {
             available
                 < if was_short {
-                    settings.pressure_stop
+                    enough(settings)
                 } else {
-                    settings.pressure_start
+                    settings.keep_available
                 }
         };
         self.machine = is_short(share_available(&observation.memory), self.machine);

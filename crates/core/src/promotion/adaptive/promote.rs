@@ -1,7 +1,7 @@
 //! What `adaptive` promotes.
 //!
-//! It costs O(regions): one pass adds up each process and finds its candidates, and one pass goes over the candidates,
-//! which it orders by counting, not by comparing.
+//! It costs O(regions): one pass adds up each process, one finds its candidates, and one goes over the candidates, which it orders by
+//! counting, not by comparing.
 
 use crate::action::{Action, ActionKind};
 use crate::observation::{Observation, ProcessObservation, RegionObservation, RegionRef};
@@ -9,99 +9,104 @@ use crate::page::{BASE_PAGE_SIZE, PAGES_PER_REGION, Region};
 use crate::process::ProcessId;
 use crate::promotion::tracked::Tracked;
 
+use super::deal::{Deal, Terms};
+use super::payback::{Left, Offer};
 use super::settings::Settings;
 use super::state::State;
-use super::supply::{Source, Supply};
+use super::supply::{PLENTY, Source, Supply};
 
-/// Additional intervals that a region must survive in a process that frees all its memory in each.
+/// Whole intervals that a region must survive.
+const MIN_AGE: u16 = 1;
+/// Additional intervals that it must survive in a process that frees all its memory in each.
 const CHURN_WAIT: f32 = 8.0;
-/// Regions are ranked in steps of so many saved translations and by address within a step, so that a
-/// few accesses more or less do not part neighbours.
-const RANK_STEP: u16 = 32;
-const RANKS: usize = (PAGES_PER_REGION / RANK_STEP) as usize + 1;
-/// Free blocks for each region that lacks one, so that they count as plentiful (see [`Supply`]).
-const PLENTY: u64 = 2;
+/// The share of a region mapped from which its promotion counts as adding no bloat, as in Ingens and MEGA.
+const FULL_MAPPED: f64 = 0.9;
+/// Regions are ranked in so many steps of what is gained, and by address within a step, so that a few accesses more or less do not
+/// part neighbours.
+const RANKS: usize = 17;
 
 /// What to promote, and what only a lack of contiguity keeps from it.
 pub(super) struct Promotions {
-    /// Most translations saved first.
+    /// Most CPU time saved first.
     pub(super) actions: Vec<Action>,
     /// Free blocks that each process lacks to be promoted further.
     pub(super) blocks_short: Vec<(ProcessId, u64)>,
 }
 
-/// A region that a promotion would pay for.
+/// A region whose promotion pays while blocks are plentiful.
 #[derive(Clone, Copy)]
 struct Candidate {
     region: Region,
     /// Its place in the list of processes.
-    process: u32,
-    /// Share of its base pages in use, 0 to 1.
-    utilization: f32,
+    process: usize,
+    /// Without the price of its block.
+    deal: Deal,
     /// Base pages that its promotion adds.
     bloat: u16,
-    /// Whether it is promoted only at the highest bar, which it passes: it adds bloat, or it was demoted before.
-    at_highest_bar: bool,
     /// Whether what it adds counts against its process's bloat budget.
     is_bloated: bool,
+    /// Whether it was demoted before: then it pays for a block as if there were none.
+    was_demoted: bool,
 }
 
 /// A process with candidates.
 struct Owner {
     process: ProcessId,
     source: Source,
+    terms: Terms,
     /// Bytes that promotions may still add to it.
     bloat_left: u64,
-    /// Promotions that are still paid back.
-    paying: usize,
-    /// Regions that pass every bar but the one for contiguity.
+    /// Promotions that are still affordable.
+    affordable: usize,
+    /// Regions that lack a block alone.
     held: u64,
 }
 
-/// What to promote of the processes that `may_grow`, given the churn of each and how many of so many promotions are `paying`.
+/// What to promote of the processes that `may_grow`, given the churn of each, and what is on `offer` to one of which so much is left.
 pub(super) fn promotions(
     settings: &Settings,
     states: &Tracked<State>,
     observation: &Observation,
     may_grow: impl Fn(ProcessId) -> bool,
     churn: impl Fn(ProcessId) -> f32,
-    mut paying: impl FnMut(ProcessId, usize) -> usize,
+    mut offer: impl FnMut(ProcessId, Left) -> Option<Offer>,
 ) -> Promotions {
     let mut supply = Supply::new(settings, &observation.memory);
     let mut owners = Vec::new();
-    let mut ranked: [Vec<Candidate>; RANKS] = Default::default();
-    for process in &observation.processes {
-        let Ok(place) = u32::try_from(owners.len()) else {
-            break;
-        };
-        if !may_grow(process.process) {
-            continue;
-        }
-        let before = ranked.each_ref().map(Vec::len);
-        let churn = churn(process.process);
-        let sums = rank_candidates(settings, states, process, (place, churn), &mut ranked);
+    let mut candidates = Vec::new();
+    let growing = |process: &&ProcessObservation| may_grow(process.process);
+    for process in observation.processes.iter().filter(growing) {
+        let least_age = MIN_AGE.saturating_add(churn_wait(churn(process.process)));
+        let sums = add_up(states, process, least_age);
         // A process whose working set fits the TLB is left alone.
-        let is_left_alone = sums.translations <= settings.tlb_entries;
-        let paying = if is_left_alone {
-            0
-        } else {
-            paying(process.process, sums.candidates)
-        };
-        if paying == 0 {
-            for (rank, before) in ranked.iter_mut().zip(before) {
-                rank.truncate(before);
-            }
+        if sums.translations <= settings.tlb_entries || sums.left.translations <= 0.0 {
             continue;
         }
+        let Some(offer) = offer(process.process, sums.left) else {
+            continue;
+        };
+        let source = supply.open(process);
+        let scarce = supply.scarcity_of_memory(source);
+        let place = owners.len();
+        let before = candidates.len();
+        let known = states.join(process);
+        let possible = known.filter(|(region, state)| is_possible(region, state, least_age));
+        candidates.extend(
+            possible
+                .map(|(region, state)| candidate(region, state, place, &offer.terms, scarce))
+                .filter(|candidate| candidate.deal.pays()),
+        );
+        supply.want(source, candidates.len() - before, &offer.terms);
         owners.push(Owner {
             process: process.process,
-            source: supply.open(process, sums.candidates),
+            source,
+            terms: offer.terms,
             bloat_left: sums.bloat_left(settings),
-            paying,
+            affordable: offer.affordable,
             held: 0,
         });
     }
-    let candidates = ranked.iter().rev().flatten();
+    let candidates = ranked(candidates, best(&owners));
     let actions = choose(&mut supply, &mut owners, candidates);
     let short = owners.iter().filter(|owner| owner.held > 0);
     Promotions {
@@ -120,16 +125,10 @@ struct Sums {
     resident_bytes: u64,
     /// Base pages that promotions added.
     added: u64,
-    candidates: usize,
+    left: Left,
 }
 
 impl Sums {
-    fn add(&mut self, region: &RegionObservation, state: &State) {
-        self.translations += state.translations();
-        self.resident_bytes += region.resident_bytes();
-        self.added += u64::from(state.bloat());
-    }
-
     /// Bytes that promotions may still add to the process: its bloat budget less what they added already.
     #[allow(
         clippy::cast_precision_loss,
@@ -142,76 +141,108 @@ impl Sums {
     }
 }
 
-/// Puts the candidates of a process where they rank, in address order, and adds the process up.
-fn rank_candidates(
-    settings: &Settings,
-    states: &Tracked<State>,
-    process: &ProcessObservation,
-    (place, churn): (u32, f32),
-    ranked: &mut [Vec<Candidate>; RANKS],
-) -> Sums {
-    let least_age = settings.min_age.saturating_add(churn_wait(churn));
-    let full = settings.full_mapped * f64::from(PAGES_PER_REGION);
+fn add_up(states: &Tracked<State>, process: &ProcessObservation, least_age: u16) -> Sums {
     let mut sums = Sums::default();
     for (region, state) in states.join(process) {
-        sums.add(region, state);
-        let used = state.used();
-        // What is swapped out would have to be read back.
-        if region.is_huge() || region.swapped > 0 || used <= 1.0 || !state.is_settled(least_age) {
-            continue;
+        sums.translations += state.translations();
+        sums.resident_bytes += region.resident_bytes();
+        sums.added += u64::from(state.bloat());
+        if is_possible(region, state, least_age) {
+            let fewer = state.used() - 1.0;
+            sums.left.translations += fewer;
+            sums.left.best = sums.left.best.max(fewer);
         }
-        let is_bloated = f64::from(region.mapped) < full;
-        let at_highest_bar = is_bloated || state.was_demoted();
-        let lowest_bar = if at_highest_bar {
-            settings.max_utilization
-        } else {
-            settings.min_utilization
-        };
-        let utilization = used / f64::from(PAGES_PER_REGION);
-        // What was demoted for its bloat comes back only without.
-        if utilization < lowest_bar || (is_bloated && state.was_demoted()) {
-            continue;
-        }
-        sums.candidates += 1;
-        ranked[rank(used)].push(Candidate {
-            region: region.region,
-            process: place,
-            #[allow(clippy::cast_possible_truncation)]
-            utilization: utilization as f32,
-            bloat: PAGES_PER_REGION.saturating_sub(region.mapped),
-            at_highest_bar,
-            is_bloated,
-        });
     }
     sums
 }
 
-/// Takes candidates, best first, as long as each is worth the contiguity and the memory it takes.
-fn choose<'a>(
+/// Whether a region could be promoted, if that pays.
+fn is_possible(region: &RegionObservation, state: &State, least_age: u16) -> bool {
+    // What is swapped out would have to be read back. What was demoted for its bloat comes back only without.
+    !region.is_huge()
+        && region.swapped == 0
+        && state.used() > 1.0
+        && state.is_settled(least_age)
+        && !(state.was_demoted() && is_bloated(region))
+}
+
+fn is_bloated(region: &RegionObservation) -> bool {
+    f64::from(region.mapped) < FULL_MAPPED * f64::from(PAGES_PER_REGION)
+}
+
+fn candidate(
+    region: &RegionObservation,
+    state: &State,
+    process: usize,
+    terms: &Terms,
+    scarce: f64,
+) -> Candidate {
+    let bloat = PAGES_PER_REGION.saturating_sub(region.mapped);
+    Candidate {
+        region: region.region,
+        process,
+        deal: terms.promotion(state.used(), bloat, scarce),
+        bloat,
+        is_bloated: is_bloated(region),
+        was_demoted: state.was_demoted(),
+    }
+}
+
+/// The most that one promotion can gain.
+fn best(owners: &[Owner]) -> f64 {
+    let best = owners.iter().map(|owner| owner.terms.best());
+    best.fold(0.0, f64::max)
+}
+
+/// The candidates in steps of what they gain, most first; those of a step in address order.
+fn ranked(candidates: Vec<Candidate>, best: f64) -> impl Iterator<Item = Candidate> {
+    let mut ranked: [Vec<Candidate>; RANKS] = Default::default();
+    for candidate in candidates {
+        ranked[rank(candidate.deal.gain, best)].push(candidate);
+    }
+    ranked.into_iter().rev().flatten()
+}
+
+#[allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    clippy::cast_precision_loss
+)]
+fn rank(gain: f64, best: f64) -> usize {
+    let steps = (RANKS - 1) as f64;
+    ((gain / best * steps) as usize).min(RANKS - 1)
+}
+
+/// Takes candidates, best first, as long as each pays for the block and the memory it takes.
+fn choose(
     supply: &mut Supply<'_>,
     owners: &mut [Owner],
-    candidates: impl Iterator<Item = &'a Candidate>,
+    candidates: impl Iterator<Item = Candidate>,
 ) -> Vec<Action> {
     let mut actions = Vec::new();
     for candidate in candidates {
-        let Some(owner) = owners.get_mut(candidate.process as usize) else {
+        let Some(owner) = owners.get_mut(candidate.process) else {
             continue;
         };
         let bloat_bytes = u64::from(candidate.bloat) * BASE_PAGE_SIZE;
         let within_bloat = !candidate.is_bloated || bloat_bytes <= owner.bloat_left;
-        if owner.paying == 0 || !within_bloat || !supply.suffices_for(owner.source, bloat_bytes) {
-            supply.leave(owner.source);
+        let source = owner.source;
+        if owner.affordable == 0 || !within_bloat || !supply.suffices_for(source, bloat_bytes) {
+            supply.leave(source);
             continue;
         }
-        let is_worth_a_block = candidate.at_highest_bar
-            || supply.is_worth_a_block(owner.source, f64::from(candidate.utilization));
-        if !is_worth_a_block {
+        let block = if candidate.was_demoted {
+            supply.dearest_block(source)
+        } else {
+            supply.price_of_block(source)
+        };
+        if !candidate.deal.with(block).pays() {
             owner.held += 1;
             continue;
         }
-        owner.paying -= 1;
+        owner.affordable -= 1;
         owner.bloat_left = owner.bloat_left.saturating_sub(bloat_bytes);
-        supply.take(owner.source, bloat_bytes);
+        supply.take(source, bloat_bytes);
         actions.push(Action {
             kind: ActionKind::Promote,
             target: RegionRef {
@@ -221,11 +252,6 @@ fn choose<'a>(
         });
     }
     actions
-}
-
-#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
-fn rank(used: f64) -> usize {
-    ((used / f64::from(RANK_STEP)) as usize).min(RANKS - 1)
 }
 
 /// Additional intervals that a region has to survive in a process that frees memory.

@@ -5,6 +5,8 @@ use crate::page::{PAGES_PER_REGION, PageSize, REGIONS_PER_SPAN};
 
 /// Intervals after which a huge page that was looked into may be looked into again: a minute at 5 s.
 const INSPECT_AGAIN: u8 = 12;
+/// Intervals without an access after which a huge page is cold.
+pub(super) const COLD_INTERVALS: u16 = 3;
 /// Bounds how long a region that keeps changing its page size has to wait: 1024 intervals.
 const MOST_CHANGES: u8 = 9;
 
@@ -19,6 +21,8 @@ pub(super) struct State {
     mapped: u16,
     /// Base pages that its promotion added, while it is huge.
     bloat: u16,
+    /// Translations that its promotion took away, while it is huge.
+    saved: u16,
     /// Zero-filled base pages as last counted, unless it was accessed since.
     zero_filled: Option<u16>,
     /// Intervals in a row without an access to the huge page.
@@ -76,6 +80,7 @@ impl State {
             age: 0,
             mapped: region.mapped,
             bloat: 0,
+            saved: 0,
             zero_filled: None,
             idle: 0,
             inspect_in: 0,
@@ -92,6 +97,7 @@ impl State {
     fn begin_again(self, region: &RegionObservation) -> State {
         State {
             bloat: if region.is_huge() { self.bloat } else { 0 },
+            saved: if region.is_huge() { self.saved } else { 0 },
             changes: self.changes,
             giants: self.giants,
             was_demoted: self.was_demoted && !region.is_huge(),
@@ -149,6 +155,9 @@ impl State {
         self.bloat = bloat
             .and_then(|pages| u16::try_from(pages).ok())
             .unwrap_or(most);
+        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+        let used = self.used() as u16;
+        self.saved = used.saturating_sub(1);
         self.change();
     }
 
@@ -222,8 +231,18 @@ impl State {
         self.bloat
     }
 
+    /// Translations that its promotion took away.
+    pub(super) fn saved(&self) -> u16 {
+        self.saved
+    }
+
     pub(super) fn idle(&self) -> u8 {
         self.idle
+    }
+
+    /// Whether the huge page was not accessed for some intervals.
+    pub(super) fn is_cold(&self) -> bool {
+        u16::from(self.idle) >= COLD_INTERVALS
     }
 
     pub(super) fn zero_filled(&self) -> Option<u16> {

@@ -3,7 +3,16 @@
 use crate::observation::{CgroupMemory, MemoryObservation, ProcessObservation};
 use crate::page::HUGE_PAGE_SIZE;
 
+use super::deal::Terms;
 use super::settings::Settings;
+
+/// The share of memory in free blocks from which they are plentiful, whatever is wanted.
+const PLENTIFUL: f64 = 0.1;
+/// Where there are no free blocks at all, one is worth what it saves for a region of which so much is in use: others will need it. It is
+/// MEGA's promotion threshold, which keeps compaction for regions of which more is used.
+const BLOCK_WORTH: f64 = 0.5;
+/// Blocks for each region that wants one, so that they are plentiful.
+pub(super) const PLENTY: u64 = 2;
 
 /// The memory there is for promotions: blocks node by node, bytes on the machine and in each cgroup.
 pub(super) struct Supply<'a> {
@@ -27,6 +36,8 @@ struct Node {
     plentiful: f64,
     /// Bytes of contiguity that the remaining candidates would need.
     needed: f64,
+    /// The most that one block can save any of them, in seconds of CPU time.
+    best: f64,
 }
 
 /// What a process draws on.
@@ -47,10 +58,9 @@ impl<'a> Supply<'a> {
         }
     }
 
-    /// What a process with these candidates draws on. Where its node is not known that is all of memory.
-    pub(super) fn open(&mut self, process: &ProcessObservation, candidates: usize) -> Source {
+    /// What a process draws on. Where its node is not known that is all of memory.
+    pub(super) fn open(&mut self, process: &ProcessObservation) -> Source {
         let node = self.node_of(process);
-        self.nodes[node].needed += blocks(candidates);
         let cgroup = process.cgroup.map(|cgroup| {
             let known = self.cgroups.iter().position(|(known, _)| *known == cgroup);
             known.unwrap_or_else(|| {
@@ -64,7 +74,7 @@ impl<'a> Supply<'a> {
 
     #[allow(clippy::cast_precision_loss)]
     fn node_of(&mut self, process: &ProcessObservation) -> usize {
-        let all = self.memory.total as f64 * self.settings.plentiful_contiguity;
+        let all = self.memory.total as f64 * PLENTIFUL;
         let (node, contiguity, plentiful) = match self.memory.node_of(process) {
             // How much memory a node has is not known: an equal part.
             Some(node) => (
@@ -81,26 +91,52 @@ impl<'a> Supply<'a> {
                 contiguity: contiguity as f64,
                 plentiful,
                 needed: 0.0,
+                best: 0.0,
             });
             self.nodes.len() - 1
         })
     }
 
-    /// Whether a region of that utilization, which adds no bloat, is worth a block now.
-    pub(super) fn is_worth_a_block(&self, source: Source, utilization: f64) -> bool {
-        // No bar is higher than the highest.
-        utilization >= self.settings.max_utilization || utilization >= self.bar(source)
+    /// So many regions of one process would take a block, on those terms.
+    pub(super) fn want(&mut self, source: Source, candidates: usize, terms: &Terms) {
+        let node = &mut self.nodes[source.node];
+        node.needed += blocks(candidates);
+        if candidates > 0 {
+            node.best = node.best.max(terms.best());
+        }
     }
 
-    /// The utilization from which a region that adds no bloat is promoted now: the lowest bar while
-    /// contiguity is plentiful, absolutely or for what is wanted of it; the highest when there is none.
-    fn bar(&self, source: Source) -> f64 {
+    /// What a block is worth now: nothing while blocks are plentiful.
+    pub(super) fn price_of_block(&self, source: Source) -> f64 {
+        self.scarcity_of_blocks(source) * self.dearest_block(source)
+    }
+
+    /// What a block is worth where there are none, to whom it is worth most.
+    pub(super) fn dearest_block(&self, source: Source) -> f64 {
+        self.nodes[source.node].best * BLOCK_WORTH
+    }
+
+    /// How scarce blocks are: 0 while they are plentiful, absolutely or for what is wanted of them, 1 where there are none.
+    #[allow(clippy::cast_precision_loss)]
+    fn scarcity_of_blocks(&self, source: Source) -> f64 {
+        if self.memory.total == 0 {
+            return 0.0;
+        }
         let node = &self.nodes[source.node];
-        let enough =
-            ratio(node.contiguity, node.plentiful).max(ratio(node.contiguity, 2.0 * node.needed));
-        let plenty = if self.memory.total == 0 { 1.0 } else { enough };
-        let (low, high) = (self.settings.min_utilization, self.settings.max_utilization);
-        high - (high - low) * plenty
+        let wanted = PLENTY as f64 * node.needed;
+        1.0 - ratio(node.contiguity, node.plentiful).max(ratio(node.contiguity, wanted))
+    }
+
+    /// How scarce memory is, of the machine or the cgroup: 1 where no more is available than is to stay so, 0 where twice as much is.
+    pub(super) fn scarcity_of_memory(&self, source: Source) -> f64 {
+        let keep = self.settings.keep_available;
+        let scarcity = |spare: f64, total: u64| (1.0 - ratio(spare, bytes(total) * keep)).min(1.0);
+        let machine = scarcity(self.spare, self.memory.total);
+        let own = source.cgroup.map_or(0.0, |cgroup| {
+            let (cgroup, spare) = &self.cgroups[cgroup];
+            scarcity(*spare, cgroup.limit)
+        });
+        machine.max(own)
     }
 
     /// Whether memory stays available when a promotion adds `bloat_bytes` and, while it copies, holds
@@ -134,7 +170,7 @@ impl<'a> Supply<'a> {
 /// Bytes available above the part of `total` that must stay so.
 #[allow(clippy::cast_precision_loss)]
 fn above(available: u64, total: u64, settings: &Settings) -> f64 {
-    available as f64 - total as f64 * settings.pressure_start
+    available as f64 - total as f64 * settings.keep_available
 }
 
 /// `part / whole`, at most 1; 1 where nothing is asked for.
