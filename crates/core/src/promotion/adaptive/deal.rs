@@ -8,7 +8,7 @@
 //! - the pages that it adds, by how scarce memory is;
 //! - for a demotion, the translations that it brings back, and the promotion that may follow.
 
-use crate::gain::{Gain, Price};
+use crate::gain::Price;
 use crate::page::{PAGES_PER_REGION, REGIONS_PER_SPAN};
 
 /// What it takes to reclaim a page and read it back, in seconds of CPU time: what a page is worth where none is available. Measured: 20 us
@@ -69,20 +69,6 @@ impl Terms {
         Terms {
             translation: Price::default().of_one_cpu() / USUAL_SHARE,
             copy: price.of_one_cpu(),
-        }
-    }
-
-    /// For a process that would save so many seconds a second by so many translations less, over the seconds that it is expected to live.
-    pub(super) fn measured(
-        gain: &Gain,
-        saved_a_second: f64,
-        translations: f64,
-        expected: f64,
-        price: &Price,
-    ) -> Terms {
-        Terms {
-            translation: saved_a_second * expected / translations.max(1.0),
-            copy: price.cpu_seconds(gain),
         }
     }
 

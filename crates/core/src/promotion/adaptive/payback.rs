@@ -111,6 +111,14 @@ impl Measured {
     fn update(&mut self, left: f64, made: f64) {
         self.translations = self.translations.max(left + self.made_since(made));
     }
+
+    /// What one of the translations is worth to a process that would save so much a second, over the seconds that it is expected to live.
+    fn terms(&self, gain: &Gain, saved_a_second: f64, expected: f64, price: &Price) -> Terms {
+        Terms {
+            translation: saved_a_second * expected / self.translations.max(1.0),
+            copy: price.cpu_seconds(gain),
+        }
+    }
 }
 
 impl Life {
@@ -199,7 +207,7 @@ impl Paybacks {
         // The meter may miss touches: only what surely is not paid back is left alone.
         let saved = gain.saved_at_most();
         let expected = life.lived.min(horizon);
-        let terms = Terms::measured(&gain, saved, measured.translations, expected, price);
+        let terms = measured.terms(&gain, saved, expected, price);
         if terms.translation * left.best < terms.copy {
             if measured.is_old(life.lived) {
                 life.asked.huge = Some(left.translations);
@@ -240,9 +248,8 @@ impl Paybacks {
             return usual;
         };
         measured.update(in_use, 0.0);
-        let saved = share.high * gain.cpus;
         let expected = life.lived.min(horizon);
-        let terms = Terms::measured(&gain, saved, measured.translations, expected, price);
+        let terms = measured.terms(&gain, share.high * gain.cpus, expected, price);
         if !terms.promotion_to_giant(REGIONS_PER_SPAN).pays() && measured.is_old(life.lived) {
             life.asked.giant = Some(in_use);
         }
@@ -255,14 +262,7 @@ impl Paybacks {
             let measured = life.huge?;
             let gain = measured.gain?;
             let expected = life.lived.min(horizon);
-            let saved = gain.saved_at_most();
-            Some(Terms::measured(
-                &gain,
-                saved,
-                measured.translations,
-                expected,
-                price,
-            ))
+            Some(measured.terms(&gain, gain.saved_at_most(), expected, price))
         });
         known.unwrap_or(Terms::usual(price))
     }
