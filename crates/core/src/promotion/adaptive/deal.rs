@@ -14,6 +14,8 @@ use crate::page::{PAGES_PER_REGION, REGIONS_PER_SPAN};
 /// What it takes to reclaim a page and read it back, in seconds of CPU time: what a page is worth where none is available. Measured: 20 us
 /// for each major fault of a program that touches 256 MiB at random in a cgroup of 64 MiB (Linux 6.18, 2-core virtual machine, virtio disk).
 const PAGE_WORTH: f64 = 20e-6;
+/// The copies that it takes to empty a block: it holds less than one, and to find it takes about as long again.
+const BLOCK_COPIES: f64 = 2.0;
 /// The copies that a demotion may cost: itself, and the promotion that takes it back.
 const DEMOTION_COPIES: f64 = 2.0;
 /// Base pages in use in a region that pay for its promotion where the gain is not known. They are few: a promotion costs once and saves
@@ -52,6 +54,9 @@ pub(super) struct Terms {
     pub(super) translation: f64,
     /// What it takes to promote one region.
     pub(super) copy: f64,
+    /// What a block costs at most, where none is free: it can be made. Infinite where the gain is not known, so that nothing is compacted
+    /// for a gain that nobody saw.
+    pub(super) block: f64,
 }
 
 impl Terms {
@@ -61,6 +66,7 @@ impl Terms {
         Terms {
             translation: usual / USUAL_PAGES,
             copy: price.of_one_cpu(),
+            block: f64::INFINITY,
         }
     }
 
@@ -69,6 +75,16 @@ impl Terms {
         Terms {
             translation: Price::default().of_one_cpu() / USUAL_SHARE,
             copy: price.of_one_cpu(),
+            block: f64::INFINITY,
+        }
+    }
+
+    /// Where a translation less is worth so much, and a copy takes so long.
+    pub(super) fn measured(translation: f64, copy: f64) -> Terms {
+        Terms {
+            translation,
+            copy,
+            block: copy * BLOCK_COPIES,
         }
     }
 
@@ -144,7 +160,7 @@ mod tests {
             translation in 0.0..1e-2_f64, copy in 1e-5..1.0_f64, used in 1.0..511.0_f64, bloat in 0..500_u16,
             scarce in 0.0..0.9_f64,
         ) {
-            let terms = Terms { translation, copy };
+            let terms = Terms::measured(translation, copy);
             let net = |deal: Deal| deal.gain - deal.price;
             let deal = terms.promotion(used, bloat, scarce);
             prop_assert!(net(terms.promotion(used + 1.0, bloat, scarce)) >= net(deal));

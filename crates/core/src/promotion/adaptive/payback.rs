@@ -114,10 +114,8 @@ impl Measured {
 
     /// What one of the translations is worth to a process that would save so much a second, over the seconds that it is expected to live.
     fn terms(&self, gain: &Gain, saved_a_second: f64, expected: f64, price: &Price) -> Terms {
-        Terms {
-            translation: saved_a_second * expected / self.translations.max(1.0),
-            copy: price.cpu_seconds(gain),
-        }
+        let translation = saved_a_second * expected / self.translations.max(1.0);
+        Terms::measured(translation, price.cpu_seconds(gain))
     }
 }
 

@@ -45,7 +45,7 @@ struct Candidate {
     bloat: u16,
     /// Whether what it adds counts against its process's bloat budget.
     is_bloated: bool,
-    /// Whether it was demoted before: then it pays for a block as if there were none.
+    /// Whether it was demoted before: then it pays what a block is worth where there are none.
     was_demoted: bool,
 }
 
@@ -232,9 +232,9 @@ fn choose(
             continue;
         }
         let block = if candidate.was_demoted {
-            supply.dearest_block(source)
+            supply.worth_of_block(source)
         } else {
-            supply.price_of_block(source)
+            supply.price_of_block(source, &owner.terms)
         };
         if !candidate.deal.with(block).pays() {
             owner.held += 1;

@@ -106,13 +106,14 @@ impl<'a> Supply<'a> {
         }
     }
 
-    /// What a block is worth now: nothing while blocks are plentiful.
-    pub(super) fn price_of_block(&self, source: Source) -> f64 {
-        self.scarcity_of_blocks(source) * self.dearest_block(source)
+    /// What a block costs now: nothing while blocks are plentiful; where there are none, what it is worth to others, or what it takes to
+    /// make one if that is less.
+    pub(super) fn price_of_block(&self, source: Source, terms: &Terms) -> f64 {
+        self.scarcity_of_blocks(source) * self.worth_of_block(source).min(terms.block)
     }
 
-    /// What a block is worth where there are none, to whom it is worth most.
-    pub(super) fn dearest_block(&self, source: Source) -> f64 {
+    /// What a block is worth to others, where there are none.
+    pub(super) fn worth_of_block(&self, source: Source) -> f64 {
         self.nodes[source.node].best * BLOCK_WORTH
     }
 
