@@ -7,6 +7,7 @@
 //! nobody. The plugin adds both itself when the machine is there, through a QMP monitor that is its own. From the same monitor
 //! it learns where the guest's memory is mapped, which holds for any machine type and size.
 
+mod decode;
 mod ivshmem;
 mod machine;
 mod plugin;

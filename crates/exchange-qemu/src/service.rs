@@ -12,7 +12,7 @@ use serde_json::json;
 
 use crate::plugin::say;
 use crate::qmp::Qmp;
-use crate::{Error, ivshmem, machine};
+use crate::{Error, decode, ivshmem, machine};
 
 /// How often we look whether the device is still there, when nothing happens.
 const LOOK_FOR_DEVICE: Timespec = Timespec {
@@ -115,7 +115,7 @@ impl Service {
         if let Some(bus) = &options.bus {
             device["bus"] = json!(bus);
         }
-        qmp.execute("device_add", &device)?;
+        decode::add(&mut qmp, &device)?;
         say(&format!("the device {} serves the guest", options.id));
         Ok(Self {
             qmp,
