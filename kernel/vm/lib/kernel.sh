@@ -3,9 +3,9 @@
 # Sourced after common.sh, package.sh and stock.sh: from a kernel's name to its files.
 
 # Every kernel's command line: patience with CPUs and tasks that make no progress, because the host may run an emulated
-# one seldom.
+# one seldom. A kernel that tries whether its timer ticks gives it some milliseconds only, and panics.
 PATIENT_APPEND="watchdog_thresh=60 rcupdate.rcu_cpu_stall_timeout=300 workqueue.watchdog_thresh=600"
-PATIENT_APPEND+=" sysctl.kernel.hung_task_timeout_secs=1200"
+PATIENT_APPEND+=" sysctl.kernel.hung_task_timeout_secs=1200 no_timer_check"
 
 # The debug kernels' beside: whose a page is, recorded from the start; every fault that KASAN finds, not the first alone.
 DEBUG_APPEND="page_owner=on kasan_multi_shot"
