@@ -2,9 +2,10 @@
 /*
  * Promotion by exchange with a host that carries it out (kernel/vm/suites/giant-exchange and two-levels): a span goes from one
  * chunk into another again and again, nothing is copied, and no word of it changes; then the driver loses the device in the middle
- * of that and finds it again, and at last promotion goes on by copying. Usage: exchange_host ROUNDS [CONTROL]
- * CONTROL is a serial line to the host: it hears "exchanging" and "checked", and says a line after that. Without one it ends there,
- * before anything is copied.
+ * of that and finds it again. At last the device goes for good, the host saves the machine, and promotion goes on by copying.
+ * Usage: exchange_host ROUNDS [CONTROL]
+ * CONTROL is a serial line to the host: it hears "exchanging", "checked", "saving" and "gone", and says a line after each but the
+ * first. Without one it ends before the device goes or anything is copied.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -93,7 +94,7 @@ static void *take_away_and_bring_back(void *nothing)
 		usleep(rand() % 2000000);
 		remove_host_exchanger();
 		usleep(rand() % 500000);
-		set_file("/sys/bus/pci/rescan", "1");
+		find_host_exchanger();
 	}
 	return NULL;
 }
@@ -120,12 +121,23 @@ static void comes_and_goes(char *span, int rounds)
 	tap_equal(wrong, 0, "and no word of it changed");
 }
 
+/* The device goes for good, as the host can save the machine only without it. */
+static void saved(char *span)
+{
+	tell("saving\n");
+	wait_for_host();
+	remove_host_exchanger();
+	power_host_slot(false);
+	tell("gone\n");
+	wait_for_host();
+	tap_equal(wrong_pages(span, GIANT, 0, 1), 0, "the device goes and the machine is saved: no word changed");
+}
+
 /* Without a device. */
 static void copies(char *span)
 {
 	struct mega_promote request;
 
-	remove_host_exchanger();
 	request = promote_elsewhere(device, span);
 	tap_equal(request.stop, MEGA_PROMOTE_DONE, "without it a span is promoted");
 	tap_equal(request.exchanged, 0, "by copying");
@@ -147,6 +159,7 @@ int main(int arguments, char **argument)
 	if (arguments > 2)
 		open_control(argument[2]);
 	device = device_open();
+	power_host_slot(true);
 	if (!tap_ok(wait_for_host_exchanger(), "there is an exchanger"))
 		return tap_end();
 	span = map_spans(1);
@@ -155,6 +168,7 @@ int main(int arguments, char **argument)
 	exchanges(span, rounds);
 	if (control >= 0) {
 		comes_and_goes(span, rounds);
+		saved(span);
 		copies(span);
 	}
 	munmap(span, GIANT);

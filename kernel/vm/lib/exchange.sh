@@ -8,7 +8,7 @@ exchange_plugin() {
 	echo "$(target_folder)/release/libmega_exchange_qemu.so"
 }
 
-# exchange_options PLUGIN SOCKET: prints the options of kernel/vm/run for it, one on a line.
+# exchange_options PLUGIN SOCKET [OPTION]: prints the options of kernel/vm/run for it, one on a line; OPTION is one of the plugin's own.
 exchange_options() {
-	printf '%s\n' --with virtio_pci --qemu -plugin --qemu "file=$1,qmp=$2" --qemu -qmp --qemu "unix:$2,server=on,wait=off"
+	printf '%s\n' --with virtio_pci --qemu -plugin --qemu "file=$1,qmp=$2${3:+,$3}" --qemu -qmp --qemu "unix:$2,server=on,wait=off"
 }

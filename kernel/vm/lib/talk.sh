@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
 # Sourced after common.sh: talks with QEMU's human monitor and with a program in the guest, through pipes. Who sources it sets
-# `scratch` to a folder, PATIENCE to how long an answer may take, in seconds, and QEMU's name to $TALK_NAME.
+# `scratch` to a folder, PATIENCE to how long an answer may take, in seconds, `guest` to the process that runs QEMU, and QEMU's
+# name to $TALK_NAME.
 
 TALK_NAME=mega-exchange-guest
 
@@ -19,13 +20,28 @@ talk_options() {
 		--qemu -chardev --qemu "pipe,id=control,path=$scratch/control" --qemu -serial --qemu chardev:control
 }
 
+# next_line FD: reads a line from there into `line`. Fails where none comes in time, or the guest has ended.
+next_line() {
+	local waited part
+	line=""
+	for ((waited = 0; waited < PATIENCE; waited += 5)); do
+		if IFS= read -r -t 5 -u "$1" part; then
+			line+=$part
+			return 0
+		fi
+		line+=$part
+		kill -0 "$guest" 2>/dev/null || return 1
+	done
+	return 1
+}
+
 # monitor COMMAND: has QEMU's human monitor carry it out, and prints what it says.
 monitor() {
 	local line
 	echo "$1" >&"$to_monitor"
 	# Its answer ends where it has said the next thing that it is asked.
 	echo "info name" >&"$to_monitor"
-	while IFS= read -r -t "$PATIENCE" -u "$from_monitor" line; do
+	while next_line "$from_monitor"; do
 		line=${line%$'\r'}
 		[[ $line != "$TALK_NAME" ]] || return 0
 		# What the monitor echoes stands after its prompt.
@@ -37,7 +53,7 @@ monitor() {
 # hear WORD: waits until the guest says it.
 hear() {
 	local line
-	while IFS= read -r -t "$PATIENCE" -u "$from_guest" line; do
+	while next_line "$from_guest"; do
 		[[ ${line%$'\r'} != "$1" ]] || return 0
 	done
 	die "the guest did not say: $1; see its report"
