@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use mega_core::engine::{Budgets, Engine, would};
+use mega_core::engine::{Budgets, Engine, Interval, would};
 use mega_core::{
     ActionKind, Cause, FailureMemory, GIANT_PAGE_SIZE, HUGE_PAGE_SIZE, MemoryObservation,
     Observation, Outcome, Policy, RegionObservation,
@@ -12,7 +12,7 @@ use crate::observations::{
     GIB, PLENTY, base, decides, demote, giant, huge, observation, of_span, policy, seen, target,
     with_free_zero, with_giant_pages,
 };
-use crate::tiny_machine::{TinyMachine, Truth};
+use crate::tiny_machine::{TinyMachine, Truth, certain};
 
 const INTERVAL: Duration = Duration::from_secs(5);
 /// Observations after which `adaptive` knows what is cold.
@@ -354,4 +354,13 @@ fn regions_in_a_giant_page_are_left_alone() {
             "{name}"
         );
     }
+}
+
+#[test]
+fn where_nobody_can_tell_what_giant_pages_gain_half_in_use_pays() {
+    let mut machine = machine(4);
+    machine.gains = Some([(1, Some(certain(0.0, 1.0)))].into());
+    let mut engine = Engine::new(adaptive(), Budgets::default(), Interval::Auto);
+    let made: u64 = run(&mut engine, &mut machine, 200).iter().sum();
+    assert_eq!(made, 4);
 }

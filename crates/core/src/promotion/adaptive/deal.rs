@@ -60,21 +60,22 @@ pub(super) struct Terms {
 }
 
 impl Terms {
-    /// Where the gain is not known: a few pages in use pay for a promotion.
+    /// Where the gain is not known: a few pages in use pay for a promotion, whatever it takes.
     pub(super) fn usual(price: &Price) -> Terms {
-        let usual = Price::default().of_one_cpu();
-        Terms {
-            translation: usual / USUAL_PAGES,
-            copy: price.of_one_cpu(),
-            block: f64::INFINITY,
-        }
+        Terms::unmeasured(price, USUAL_PAGES)
     }
 
     /// The same for the translations of huge pages, which a giant page takes.
     pub(super) fn usual_of_huge_pages(price: &Price) -> Terms {
+        Terms::unmeasured(price, USUAL_SHARE)
+    }
+
+    /// So many translations pay for a copy.
+    fn unmeasured(price: &Price, pay: f64) -> Terms {
+        let copy = price.of_one_cpu();
         Terms {
-            translation: Price::default().of_one_cpu() / USUAL_SHARE,
-            copy: price.of_one_cpu(),
+            translation: copy / pay,
+            copy,
             block: f64::INFINITY,
         }
     }
