@@ -311,7 +311,7 @@ bool mega_exchange_available(void)
 	return available;
 }
 
-/* ---- The counts, each a file of the device ----------------------------- */
+/* ---- The counts and the host's reason, each a file of the device ------- */
 
 #define COUNT(name)							\
 	static ssize_t name##_show(struct device *dev,			\
@@ -340,6 +340,30 @@ COUNT(unsettled);
 COUNT(not_asked);
 COUNT(busy);
 
+/* Why nobody on the host serves the device, as far as the host says it. */
+static const char *const refusals[] = {
+	[0] = "unknown",
+	[MEGA_EXCHANGE_REFUSES_DEVICES] = "devices",
+	[MEGA_EXCHANGE_REFUSES_ENCRYPTED] = "encrypted",
+	[MEGA_EXCHANGE_REFUSES_MEMORY] = "memory",
+	[MEGA_EXCHANGE_REFUSES_HOST] = "host",
+	[MEGA_EXCHANGE_REFUSES_OTHER] = "other",
+};
+
+static ssize_t refusal_show(struct device *dev,
+			    struct device_attribute *attribute, char *buffer)
+{
+	struct exchange_device *device = dev_get_drvdata(dev);
+	u32 refusal = READ_ONCE(device->header->refusal);
+
+	if (is_serving(device))
+		return sysfs_emit(buffer, "none\n");
+	/* A newer host may have more of them. */
+	refusal = min(refusal, MEGA_EXCHANGE_REFUSES_OTHER);
+	return sysfs_emit(buffer, "%s\n", refusals[refusal]);
+}
+static DEVICE_ATTR_RO(refusal);
+
 static struct attribute *count_attributes[] = {
 	&dev_attr_requests.attr,
 	&dev_attr_exchanged.attr,
@@ -355,6 +379,7 @@ static struct attribute *count_attributes[] = {
 	&dev_attr_unsettled.attr,
 	&dev_attr_not_asked.attr,
 	&dev_attr_busy.attr,
+	&dev_attr_refusal.attr,
 	NULL,
 };
 

@@ -60,6 +60,13 @@
 /* features: an exchanger answers. Only the host writes it. Without it, copy. */
 #define MEGA_EXCHANGE_FEATURE_SERVING 0x1U
 
+/* refusal: why none answers. Only the host writes it, and 0 if it does not know. */
+#define MEGA_EXCHANGE_REFUSES_DEVICES 1U	/* devices are assigned to the guest */
+#define MEGA_EXCHANGE_REFUSES_ENCRYPTED 2U	/* the guest is encrypted */
+#define MEGA_EXCHANGE_REFUSES_MEMORY 3U		/* its memory is shared, of a file, hugetlb */
+#define MEGA_EXCHANGE_REFUSES_HOST 4U		/* the host's kernel or daemon cannot */
+#define MEGA_EXCHANGE_REFUSES_OTHER 5U
+
 /* state, of a request and of a pair (which is never IDLE) */
 #define MEGA_EXCHANGE_IDLE 0
 #define MEGA_EXCHANGE_PENDING 1
@@ -74,7 +81,7 @@ struct mega_exchange_header {
 	__u32 host_peer;	/* the peer of the doorbell */
 	__u32 max_pairs;	/* MEGA_EXCHANGE_MAX_PAIRS */
 	__u32 page_shift;	/* MEGA_EXCHANGE_PAGE_SHIFT */
-	__u32 reserved;		/* 0 */
+	__u32 refusal;		/* MEGA_EXCHANGE_REFUSES_*, or 0 */
 	__u32 state;		/* changed by compare-and-exchange only */
 	__u32 pairs;		/* how many are meant, 1 to max_pairs */
 	__u64 sequence;		/* the guest counts its requests */

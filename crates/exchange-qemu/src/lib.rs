@@ -16,6 +16,8 @@ mod service;
 
 use std::io;
 
+use mega_exchange::Unserved;
+
 /// Why QEMU's guest gets no exchanger.
 #[derive(Debug, thiserror::Error)]
 enum Error {
@@ -34,13 +36,22 @@ enum Error {
     Qmp { command: String, reason: String },
     #[error("QEMU's answer to {command} is not understood: {answer}")]
     Answer { command: String, answer: String },
-    #[error("{0}")]
-    Refused(String),
+    #[error("{1}")]
+    Refused(Unserved, String),
     #[error(transparent)]
     Exchange(#[from] mega_exchange::Error),
 }
 
 impl Error {
+    /// What a guest that is not served for it is told.
+    fn unserved(&self) -> Unserved {
+        match self {
+            Self::Refused(reason, _) => *reason,
+            Self::Exchange(error) => error.unserved(),
+            _ => Unserved::Other,
+        }
+    }
+
     fn system<E: Into<io::Error>>(attempt: &'static str) -> impl FnOnce(E) -> Self {
         move |source| Self::System {
             attempt,

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use mega_exchange::{BLOCK_BYTES, Range};
+use mega_exchange::{BLOCK_BYTES, Range, Unserved};
 use serde_json::{Value, json};
 
 use crate::Error;
@@ -34,9 +34,10 @@ pub(crate) fn memory(qmp: &mut Qmp) -> Result<Vec<Range>, Error> {
     for backend in backends.as_array().into_iter().flatten() {
         let name = backend["id"].as_str().unwrap_or("");
         if own.iter().any(|own| own == name) && backend["share"].as_bool().unwrap_or(true) {
-            return Err(Error::Refused(format!(
-                "the memory {name} is shared (share=on)"
-            )));
+            return Err(Error::Refused(
+                Unserved::Memory,
+                format!("the memory {name} is shared (share=on)"),
+            ));
         }
     }
     let mut ranges = Vec::new();
@@ -47,6 +48,7 @@ pub(crate) fn memory(qmp: &mut Qmp) -> Result<Vec<Range>, Error> {
     }
     if ranges.is_empty() {
         return Err(Error::Refused(
+            Unserved::Memory,
             "QEMU names no memory of the machine that could be exchanged".into(),
         ));
     }
@@ -63,24 +65,26 @@ fn refuse_devices(open: &Path) -> Result<(), Error> {
             continue;
         };
         let target = target.to_string_lossy();
-        if let Some(reason) = reason_against(&target) {
-            return Err(Error::Refused(format!("{reason}: {target} is open")));
+        if let Some((unserved, reason)) = reason_against(&target) {
+            let said = format!("{reason}: {target} is open");
+            return Err(Error::Refused(unserved, said));
         }
     }
     Ok(())
 }
 
 /// Why memory cannot be exchanged where QEMU has this file open. The kernel gives those without a path their names.
-fn reason_against(target: &str) -> Option<&'static str> {
+fn reason_against(target: &str) -> Option<(Unserved, &'static str)> {
     let is_vfio = target.starts_with("/dev/vfio/")
         || target.contains("[vfio-device]")
         || target.contains("kvm-vfio");
     if is_vfio || target == "/dev/iommu" {
-        Some("a device is assigned (VFIO)")
+        Some((Unserved::Devices, "a device is assigned (VFIO)"))
     } else if target.starts_with("/dev/sev") {
-        Some("the guest is encrypted")
+        Some((Unserved::Encrypted, "the guest is encrypted"))
     } else if target.contains("[kvm-gmem]") {
-        Some("the guest's memory is its own (guest_memfd)")
+        let reason = "the guest's memory is its own (guest_memfd)";
+        Some((Unserved::Encrypted, reason))
     } else {
         None
     }
@@ -92,13 +96,18 @@ fn range(qmp: &mut Qmp, part: &Part) -> Result<Range, Error> {
     let last = host_address(qmp, part.end)?;
     let bytes = part.end - part.start + 1;
     if last.checked_sub(first) != Some(bytes - 1) {
-        return Err(Error::Refused(format!(
-            "the memory {} at {:#x} is not mapped in one piece",
-            part.name, part.start
-        )));
+        return Err(Error::Refused(
+            Unserved::Memory,
+            format!(
+                "the memory {} at {:#x} is not mapped in one piece",
+                part.name, part.start
+            ),
+        ));
     }
-    let host = usize::try_from(first)
-        .map_err(|_| Error::Refused("QEMU names an address beyond this process".into()))?;
+    let host = usize::try_from(first).map_err(|_| {
+        let said = "QEMU names an address beyond this process".into();
+        Error::Refused(Unserved::Other, said)
+    })?;
     // SAFETY: QEMU itself has just said that the guest's RAM is mapped there. It is RAM of the machine, which QEMU maps for
     // its whole life, and we look again after a reset. No Rust code has references to it.
     Ok(unsafe { Range::new(part.start, bytes, host) })

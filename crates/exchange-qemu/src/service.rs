@@ -5,7 +5,7 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 
 use mega_exchange::daemon::Connection;
-use mega_exchange::{Exchanger, Server};
+use mega_exchange::{Exchanger, Server, Unserved};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use serde_json::json;
@@ -60,7 +60,7 @@ pub(crate) struct Service {
     id: String,
     did: Totals,
     /// QEMU takes the end of it as the server's.
-    _device: UnixStream,
+    device: UnixStream,
 }
 
 /// Who exchanges the memory. `None` until the guest has asked for something since the machine was last reset.
@@ -76,6 +76,19 @@ enum Carrier {
     },
 }
 
+impl Carrier {
+    /// Whom the options name, before anything was asked of him.
+    fn of(options: &Options) -> Self {
+        match &options.daemon {
+            Some(path) => Self::Daemon {
+                path: path.clone(),
+                connection: None,
+            },
+            None => Self::Own(None),
+        }
+    }
+}
+
 /// What came of all requests.
 #[derive(Debug, Clone, Copy, Default)]
 struct Totals {
@@ -85,46 +98,50 @@ struct Totals {
 }
 
 impl Service {
-    /// Looks whether the machine may be served, and adds the device.
+    /// Looks whether the machine may be served, and adds the device: it tells the guest if not, and why.
     pub(crate) fn start(options: &Options) -> Result<Self, Error> {
-        let mut qmp = Qmp::connect(&options.qmp)?;
-        let server = Server::new()?;
-        let memory = machine::memory(&mut qmp)?;
-        // What is refused is said now, and the guest gets no device then.
-        let carrier = match &options.daemon {
-            Some(path) => Carrier::Daemon {
-                path: path.clone(),
-                connection: Some(Connection::open(path, &server, &memory)?),
-            },
-            None => {
-                drop(Exchanger::new(memory)?);
-                Carrier::Own(None)
-            }
-        };
         let (ours, theirs) =
             UnixStream::pair().map_err(Error::system("make a socket for the device"))?;
-        ivshmem::introduce(&ours, server.memory(), server.doorbell())
+        let mut service = Self {
+            qmp: Qmp::connect(&options.qmp)?,
+            server: Server::new()?,
+            carrier: Carrier::of(options),
+            id: options.id.clone(),
+            did: Totals::default(),
+            device: ours,
+        };
+        let says = match service.prepare() {
+            Ok(()) => "serves the guest",
+            Err(error) => {
+                service.refuse(&error);
+                "tells the guest why"
+            }
+        };
+        if let Carrier::Own(exchanger) = &mut service.carrier {
+            // We look again when the guest asks: its firmware has not run yet.
+            *exchanger = None;
+        }
+        service.add_device(options, &theirs)?;
+        say(&format!("the device {} {says}", options.id));
+        Ok(service)
+    }
+
+    /// Has QEMU make the device, which takes the other end of our socket for an ivshmem server's.
+    fn add_device(&mut self, options: &Options, theirs: &UnixStream) -> Result<(), Error> {
+        ivshmem::introduce(&self.device, self.server.memory(), self.server.doorbell())
             .map_err(Error::system("introduce the device"))?;
         let chardev = format!("{}-socket", options.id);
-        qmp.give(&chardev, theirs.as_fd())?;
+        self.qmp.give(&chardev, theirs.as_fd())?;
         let backend = json!({ "type": "socket", "data": {
             "addr": { "type": "fd", "data": { "str": chardev } }, "server": false } });
-        qmp.execute("chardev-add", &json!({ "id": chardev, "backend": backend }))?;
+        self.qmp
+            .execute("chardev-add", &json!({ "id": chardev, "backend": backend }))?;
         let mut device = json!({
             "driver": "ivshmem-doorbell", "id": options.id, "chardev": chardev, "vectors": 1, "master": "off" });
         if let Some(bus) = &options.bus {
             device["bus"] = json!(bus);
         }
-        decode::add(&mut qmp, &device)?;
-        say(&format!("the device {} serves the guest", options.id));
-        Ok(Self {
-            qmp,
-            server,
-            carrier,
-            id: options.id.clone(),
-            did: Totals::default(),
-            _device: ours,
-        })
+        decode::add(&mut self.qmp, &device)
     }
 
     /// Serves until the device is gone.
@@ -227,10 +244,18 @@ impl Service {
         if let Carrier::Daemon { connection, .. } = &mut self.carrier {
             *connection = None;
         }
-        self.server.withdraw();
+        self.server.refuse(Unserved::Host);
         self.server.end_request();
         self.server.answer();
         say("the daemon does not serve the guest any more; it copies until the machine is reset");
+    }
+
+    /// Tells the guest that it is not served, and why.
+    fn refuse(&self, error: &Error) {
+        self.server.refuse(error.unserved());
+        say(&format!(
+            "{error}; the guest copies until the machine is reset"
+        ));
     }
 
     /// Finds the guest's memory, and who exchanges it.
@@ -255,11 +280,8 @@ impl Service {
     /// the page.
     fn serve(&mut self) {
         if let Err(error) = self.prepare() {
-            self.server.withdraw();
+            self.refuse(&error);
             self.server.end_request();
-            say(&format!(
-                "{error}; the guest copies until the machine is reset"
-            ));
         }
         if let Carrier::Own(Some(exchanger)) = &self.carrier
             && let Some(served) = self.server.serve(exchanger)

@@ -2,6 +2,8 @@
 
 use std::io;
 
+use crate::Unserved;
+
 /// Why an exchanger or a server could not be made.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -61,6 +63,16 @@ impl Error {
         move |source| Self::System {
             attempt,
             source: source.into(),
+        }
+    }
+
+    /// What a guest that is not served for it is told.
+    #[must_use]
+    pub fn unserved(&self) -> Unserved {
+        match self {
+            Self::NoUserfaultfd(_) | Self::NoMove(_) | Self::Daemon { .. } => Unserved::Host,
+            Self::BadRange { .. } | Self::Unsuitable { .. } => Unserved::Memory,
+            Self::NotShared(_) | Self::System { .. } => Unserved::Other,
         }
     }
 

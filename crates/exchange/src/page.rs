@@ -23,6 +23,22 @@ pub(crate) const VERSION: u32 = 1;
 pub(crate) const PAGE_SHIFT: u32 = 21;
 pub(crate) const SERVING: u32 = 1;
 
+/// Why a guest is not served, as its page tells it: `refusal` in the header.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Unserved {
+    /// Devices are assigned to it.
+    Devices = 1,
+    /// It is encrypted.
+    Encrypted = 2,
+    /// Its memory is shared, of a file, of hugetlb, or in use otherwise.
+    Memory = 3,
+    /// The host's kernel cannot exchange memory, or its daemon does not serve the guest.
+    Host = 4,
+    /// Something else.
+    Other = 5,
+}
+
 /// `state`, of a request and of a pair.
 pub(crate) mod state {
     pub(crate) const IDLE: u32 = 0;
@@ -43,7 +59,7 @@ pub struct SharedHeader {
     pub host_peer: AtomicU32,
     pub max_pairs: AtomicU32,
     pub page_shift: AtomicU32,
-    pub reserved: AtomicU32,
+    pub refusal: AtomicU32,
     pub state: AtomicU32,
     pub pairs: AtomicU32,
     pub sequence: AtomicU64,
@@ -205,6 +221,20 @@ mod tests {
             ("MEGA_EXCHANGE_MAX_PAIRS".into(), MAX_PAIRS as u64),
             ("MEGA_EXCHANGE_PAGE_SHIFT".into(), PAGE_SHIFT.into()),
             ("MEGA_EXCHANGE_FEATURE_SERVING".into(), SERVING.into()),
+            (
+                "MEGA_EXCHANGE_REFUSES_DEVICES".into(),
+                Unserved::Devices as u64,
+            ),
+            (
+                "MEGA_EXCHANGE_REFUSES_ENCRYPTED".into(),
+                Unserved::Encrypted as u64,
+            ),
+            (
+                "MEGA_EXCHANGE_REFUSES_MEMORY".into(),
+                Unserved::Memory as u64,
+            ),
+            ("MEGA_EXCHANGE_REFUSES_HOST".into(), Unserved::Host as u64),
+            ("MEGA_EXCHANGE_REFUSES_OTHER".into(), Unserved::Other as u64),
             ("MEGA_EXCHANGE_IDLE".into(), state::IDLE.into()),
             ("MEGA_EXCHANGE_PENDING".into(), state::PENDING.into()),
             ("MEGA_EXCHANGE_RUNNING".into(), state::RUNNING.into()),
@@ -228,7 +258,7 @@ mod tests {
             host_peer,
             max_pairs,
             page_shift,
-            reserved,
+            refusal,
             state,
             pairs,
             sequence,

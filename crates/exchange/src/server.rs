@@ -12,7 +12,7 @@ use crate::memory::Blocks;
 use crate::page::{
     MAGIC, MAX_PAIRS, Mapped, PAGE_SHIFT, SERVING, SharedPage, SharedPair, VERSION, state,
 };
-use crate::{Backend, Error, Pair, Refusal};
+use crate::{Backend, Error, Pair, Refusal, Unserved};
 
 /// The host's peer number on ivshmem: what a guest's doorbell names.
 pub const HOST_PEER: u16 = 0;
@@ -175,8 +175,16 @@ impl Server {
         self.page().header.features.fetch_and(!SERVING, Release);
     }
 
-    /// Says in the page again that it is served, after [`withdraw`](Self::withdraw).
+    /// Says in the page that it is not served, and why.
+    pub fn refuse(&self, reason: Unserved) {
+        let header = &self.page().header;
+        header.refusal.store(reason as u32, Relaxed);
+        self.withdraw();
+    }
+
+    /// Says in the page again that it is served, after [`withdraw`](Self::withdraw) or [`refuse`](Self::refuse).
     pub fn offer(&self) {
+        self.page().header.refusal.store(0, Relaxed);
         self.page().header.features.fetch_or(SERVING, Release);
     }
 

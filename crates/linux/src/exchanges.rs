@@ -22,6 +22,9 @@ const REASONS: [(&str, &str); 9] = [
     ("not_serving", "not_asked"),
     ("old_request", "busy"),
 ];
+/// The file that says why the host serves nobody, and what it says while it does.
+const REFUSAL: &str = "refusal";
+const SERVES: &str = "none";
 /// Those that the host refused without one of the reasons that there are, and all that a module refused that counts no
 /// reasons.
 const UNKNOWN: &str = "unknown";
@@ -39,6 +42,9 @@ pub struct Exchanges {
     pub lied: u64,
     /// Pairs that the host left in the middle.
     pub unsettled: u64,
+    /// Why the host exchanges nothing at all: `devices`, `encrypted`, `memory`, `host`, `other` or `unknown`. `None` while it does, or
+    /// where the module is older.
+    pub refusal: Option<String>,
 }
 
 impl Exchanges {
@@ -52,10 +58,11 @@ impl Exchanges {
     }
 
     fn of(kernel: &dyn Kernel, folder: &Path) -> Option<Self> {
-        let count = |name: &str| -> Option<u64> {
+        let read = |name: &str| -> Option<String> {
             let text = kernel.read(&folder.join(name)).ok()?;
-            String::from_utf8_lossy(&text).trim().parse().ok()
+            Some(String::from_utf8_lossy(&text).trim().to_owned())
         };
+        let count = |name: &str| -> Option<u64> { read(name)?.parse().ok() };
         let named = |(reason, file): (&'static str, &str)| Some((reason, count(file)?));
         let mut not_exchanged: BTreeMap<&'static str, u64> =
             REASONS.into_iter().filter_map(named).collect();
@@ -72,6 +79,7 @@ impl Exchanges {
             not_exchanged,
             lied: count("lied")?,
             unsettled: count("unsettled")?,
+            refusal: read(REFUSAL).filter(|reason| reason != SERVES),
         })
     }
 
@@ -92,6 +100,7 @@ impl Exchanges {
             not_exchanged,
             lied: self.lied.saturating_sub(before.lied),
             unsettled: self.unsettled.saturating_sub(before.unsettled),
+            refusal: self.refusal.clone(),
         }
     }
 }
@@ -144,6 +153,7 @@ mod tests {
                 not_exchanged: BTreeMap::from(reasons),
                 lied: 2,
                 unsettled: 5,
+                refusal: None,
             }
         );
 
@@ -154,6 +164,20 @@ mod tests {
         assert_eq!(since.not_exchanged["not_guest"], 3);
         let another_device = counted(&[("requests", 9)]);
         assert_eq!(all.since(&Exchanges::read(&another_device).unwrap()), all);
+    }
+
+    #[test]
+    fn a_host_that_exchanges_nothing_says_why() {
+        let kernel = counted(&[]);
+        let says = |reason: &str| {
+            let path = format!("{DRIVER}/0000:00:05.0/{COUNTS}/{REFUSAL}");
+            let mut state = kernel.state();
+            state.files.insert(path.into(), reason.into());
+            drop(state);
+            Exchanges::read(&kernel).unwrap().refusal
+        };
+        assert_eq!(says("none\n"), None);
+        assert_eq!(says("memory\n").as_deref(), Some("memory"));
     }
 
     #[test]

@@ -240,7 +240,7 @@ fn of_the_host(report: &ActionReport) -> String {
         );
     }
     let exchange = report.exchange.as_ref();
-    if let Some(exchange) = exchange.filter(|exchange| exchange.requests > 0) {
+    if let Some(exchange) = exchange.filter(|exchange| exchange.is_news()) {
         text += &format!("on this machine meanwhile: {}\n", exchange.in_words());
     }
     if let Some(sizes) = sizes_in_words(report.host_page, false) {

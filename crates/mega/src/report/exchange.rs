@@ -21,6 +21,8 @@ pub(crate) struct ExchangeReport {
     pub(crate) lied: u64,
     /// Pairs that the host left in the middle.
     pub(crate) unsettled: u64,
+    /// Why the host exchanges nothing at all. Missing while it does.
+    pub(crate) refusal: Option<String>,
 }
 
 impl From<&Exchanges> for ExchangeReport {
@@ -32,11 +34,17 @@ impl From<&Exchanges> for ExchangeReport {
             not_exchanged: seen.not_exchanged.iter().map(named).collect(),
             lied: seen.lied,
             unsettled: seen.unsettled,
+            refusal: seen.refusal.clone(),
         }
     }
 }
 
 impl ExchangeReport {
+    /// Whether it is worth a word: something was asked for, or nothing can be.
+    pub(crate) fn is_news(&self) -> bool {
+        self.requests > 0 || self.refusal.is_some()
+    }
+
     /// "512 pairs exchanged by the host in 1 request, 3 not (3 busy)".
     pub(crate) fn in_words(&self) -> String {
         let mut text = format!(
@@ -53,7 +61,22 @@ impl ExchangeReport {
         if self.unsettled > 0 {
             text += &format!(", {} it left in the middle", self.unsettled);
         }
+        if let Some(refusal) = &self.refusal {
+            text += &format!("; it exchanges nothing: {}", refusal_in_words(refusal));
+        }
         text
+    }
+}
+
+/// Why a host exchanges nothing.
+fn refusal_in_words(refusal: &str) -> &str {
+    match refusal {
+        "devices" => "devices are assigned to this guest",
+        "encrypted" => "this guest is encrypted",
+        "memory" => "this guest's memory is shared, of a file or hugetlb",
+        "host" => "its kernel or its daemon cannot",
+        "unknown" => "it does not say why",
+        other => other,
     }
 }
 
@@ -123,6 +146,15 @@ mod tests {
         assert_eq!(
             report.in_words(),
             format!("{all}, 24 not (20 busy, 4 too late), 1 it left in the middle")
+        );
+        let refuses = ExchangeReport {
+            refusal: Some("encrypted".to_owned()),
+            ..ExchangeReport::default()
+        };
+        let words = refuses.in_words();
+        assert!(
+            words.ends_with("; it exchanges nothing: this guest is encrypted"),
+            "{words}"
         );
     }
 

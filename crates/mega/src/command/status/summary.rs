@@ -252,7 +252,7 @@ impl<'a> Summary<'a> {
             .iter()
             .rev()
             .find_map(|manager| manager.exchange.as_ref());
-        if let Some(exchange) = exchange.filter(|exchange| exchange.requests > 0) {
+        if let Some(exchange) = exchange.filter(|exchange| exchange.is_news()) {
             text += &format!(" ({})", exchange.in_words());
         }
         if self.managers.iter().any(|manager| manager.dry_run) {
@@ -450,6 +450,18 @@ pub(in crate::command) mod tests {
         assert!(line(&text, "done").ends_with(exchanged), "{text}");
         let sizes = "; page sizes are this guest's, host unknown; page sizes are the host's behind a guest's memory, guest unknown";
         assert!(line(&text, "coverage").ends_with(sizes), "{text}");
+    }
+
+    #[test]
+    fn a_guest_tells_why_its_host_exchanges_nothing() {
+        let mut daemon = daemon();
+        daemon.exchange = Some(ExchangeReport {
+            refusal: Some("devices".to_owned()),
+            ..ExchangeReport::default()
+        });
+        let text = Summary::of(&[daemon]).in_words();
+        let reason = "; it exchanges nothing: devices are assigned to this guest)";
+        assert!(line(&text, "done").ends_with(reason), "{text}");
     }
 
     fn line<'t>(text: &'t str, name: &str) -> &'t str {

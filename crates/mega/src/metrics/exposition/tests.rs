@@ -86,6 +86,7 @@ fn sample(selections: Vec<Selection>, cgroups: Vec<Cgroup>) -> Sample {
             not_exchanged: BTreeMap::from([("busy", 9)]),
             lied: 0,
             unsettled: 1,
+            refusal: None,
         }),
         is_guest: true,
         compaction: CompactionReport {
