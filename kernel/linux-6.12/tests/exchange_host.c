@@ -53,7 +53,7 @@ static void wait_for_host(void)
 static void exchanges(char *span, int rounds)
 {
 	unsigned long long nanoseconds = 0;
-	long moved = 0, exchanged = 0;
+	long moved = 0, exchanged = 0, busy;
 	int promoted = 0;
 	size_t wrong = 0;
 
@@ -70,14 +70,15 @@ static void exchanges(char *span, int rounds)
 	tell("checked\n");
 	tap_note("%d promotions of %llu ms in the mean: %ld huge pages moved, %ld of them exchanged", promoted,
 		 nanoseconds / rounds / 1000000, moved, exchanged);
-	tap_note("the driver: %ld requests, %ld pairs exchanged, %ld too late", host_count("requests"), host_count("exchanged"),
-		 host_count("cancelled"));
+	busy = host_count("refused_busy");
+	tap_note("the driver: %ld requests, %ld pairs exchanged, %ld too late, %ld busy", host_count("requests"),
+		 host_count("exchanged"), host_count("cancelled"), busy);
 	tap_equal(promoted, rounds, "a span is promoted into another chunk each time");
 	tap_equal(wrong, 0, "and no word of it changed");
-	/* A host that is busy for a second is given up, and then it is copied. */
-	tap_ok(exchanged > 0 && exchanged + host_count("cancelled") >= moved,
-	       "what the host was not too late for is exchanged, so nothing is copied");
-	tap_equal(host_count("refused"), 0, "the host refuses nothing");
+	/* A host that is late by a second is given up, and a page may be in use there for a moment; then it is copied. */
+	tap_ok(exchanged > 0 && exchanged + host_count("cancelled") + busy >= moved,
+	       "what the host was not too late or too busy for is exchanged, so nothing is copied");
+	tap_equal(host_count("refused") - busy, 0, "the host refuses nothing for another reason");
 	tap_equal(host_count("lied"), 0, "it does what it says");
 	tap_equal(host_count("unsettled"), 0, "and leaves nothing in the middle");
 	tap_equal(host_count("not_asked"), 0, "it was asked each time");
