@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use rustix::io::Errno;
 
-use crate::kernel::{self, BYTES, Pagemap, Part, Spare, Userfaultfd};
+use crate::kernel::{self, BYTES, Pagemap, Part, SMALLEST_PAGE, Spare, Userfaultfd};
 use crate::memory::{Blocks, Memory, Pair, Range};
 use crate::{Backend, Error, Refusal, mappings};
 
@@ -18,7 +18,7 @@ const TRIES_AGAIN: u32 = 200;
 const TRIES_BUSY: u32 = 3;
 /// Between two tries, after the first ones.
 const PAUSE: Duration = Duration::from_micros(50);
-/// How often a page is dropped that somebody brought into a block while it was empty.
+/// How often a page is dropped that somebody brings into a block while it is empty, until a page is moved there.
 const TRIES_EXIST: u32 = 16;
 
 /// Exchanges what is behind pairs of blocks of one guest's memory. It may be used from any thread; one pair is exchanged at
@@ -59,7 +59,7 @@ impl Exchanger {
         let exchanger = Self {
             memory,
             userfaultfd,
-            pagemap: Pagemap::open(),
+            pagemap: Pagemap::open()?,
             locked,
             state: Mutex::new(State {
                 spare,
@@ -256,24 +256,38 @@ impl Exchange<'_> {
     /// Moves all pages of `from` to `to`, or none.
     fn carry(&self, to: Part, from: Part) -> Result<(), Failure> {
         let (moved, result) = self.move_on(to, from);
-        result.map_err(
-            |error| match self.settle(from.first(moved), to.first(moved)) {
-                Ok(()) => Failure::Undone(error),
-                Err(stuck) => stuck,
-            },
-        )
+        let Err(error) = result else {
+            return Ok(());
+        };
+        self.settle(from.first(moved), to.first(moved))?;
+        self.take_back(to.after(moved), from.after(moved))?;
+        Err(Failure::Undone(error))
+    }
+
+    /// Brings back from `to` what the kernel moved there and did not count (see [`move_on`](Self::move_on)), behind a page that somebody
+    /// touched meanwhile.
+    fn take_back(&self, to: Part, from: Part) -> Result<(), Failure> {
+        for done in (0..to.bytes()).step_by(SMALLEST_PAGE) {
+            let page = |part: Part| part.after(done).first(SMALLEST_PAGE);
+            if self.is_moved(page(to), page(from)) {
+                self.settle(page(from), page(to))?;
+            }
+        }
+        Ok(())
     }
 
     /// Brings the contents of `from` to `to` whatever happens. `to` was emptied by us, so what is there now somebody put there
     /// who had promised not to touch it: it makes way. What cannot be moved is copied.
     fn settle(&self, to: Part, from: Part) -> Result<(), Failure> {
-        let mut done = 0;
-        for _ in 0..TRIES_EXIST {
+        let (mut done, mut tries) = (0, 0);
+        while tries < TRIES_EXIST {
             let (moved, result) = self.move_on(to.after(done), from.after(done));
             done += moved;
+            tries = if moved > 0 { 0 } else { tries + 1 };
             match result {
                 Ok(()) => return Ok(()),
-                Err(Errno::EXIST) => clear(to.after(done)),
+                // That page alone: the kernel may have moved others behind it.
+                Err(Errno::EXIST) => clear(to.after(done).first(SMALLEST_PAGE)),
                 Err(_) => break,
             }
         }
@@ -285,6 +299,9 @@ impl Exchange<'_> {
     }
 
     /// Moves pages until it is done or makes no progress; says how far it came.
+    ///
+    /// Linux 6.18 does not count the pages that it moves after it has waited for one that was being migrated: it goes on at the first of them, finds
+    /// it at its destination, and says EEXIST (move_pages() in mm/userfaultfd.c keeps the EAGAIN). So we look.
     fn move_on(&self, to: Part, from: Part) -> (usize, Result<(), Errno>) {
         let (mut done, mut again, mut busy) = (0, 0, 0);
         while done < from.bytes() {
@@ -298,6 +315,10 @@ impl Exchange<'_> {
                     (again, busy) = (0, 0);
                     continue;
                 }
+                Err(Errno::EXIST) if self.is_moved(to.after(done), from.after(done)) => {
+                    done += SMALLEST_PAGE;
+                    continue;
+                }
                 Err(Errno::AGAIN) if again < TRIES_AGAIN => &mut again,
                 Err(Errno::BUSY) if busy < TRIES_BUSY => &mut busy,
                 Err(error) => return (done, Err(error)),
@@ -308,6 +329,11 @@ impl Exchange<'_> {
             }
         }
         (done, Ok(()))
+    }
+
+    /// Whether the first page of `from` is at the beginning of `to` already.
+    fn is_moved(&self, to: Part, from: Part) -> bool {
+        !self.pagemap.has_first(from) && self.pagemap.has_first(to)
     }
 }
 

@@ -6,6 +6,7 @@
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::unix::fs::FileExt;
 use std::ptr;
 
 use linux_raw_sys::general::{
@@ -25,6 +26,11 @@ pub(crate) const BYTES: usize = BLOCK_BYTES as usize;
 // What the headers of linux-raw-sys lack.
 const UFFDIO_MOVE: libc::c_ulong = 0xc028_aa05;
 const PAGEMAP_SCAN: libc::c_ulong = 0xc060_6610;
+/// In an entry of /proc/self/pagemap (Documentation/admin-guide/mm/pagemap.rst).
+const PM_PRESENT: u64 = 1 << 63;
+const PM_SWAP: u64 = 1 << 62;
+/// The bytes of a base page of x86-64, which UFFDIO_MOVE moves one by one.
+pub(crate) const SMALLEST_PAGE: usize = 4096;
 /// `UFFDIO_MOVE` asks that the destination is registered, in any mode. `MISSING` would send every first touch of the guest's
 /// memory to us, and `MINOR` is for shared memory. `WP` delivers a fault only for pages that were write-protected by
 /// `UFFDIO_WRITEPROTECT`, and there are none: missing pages fault as ever.
@@ -151,18 +157,27 @@ impl Userfaultfd {
     }
 }
 
-/// What maps addresses of this process. Without /proc it knows nothing.
+/// What maps addresses of this process.
 #[derive(Debug)]
-pub(crate) struct Pagemap(Option<File>);
+pub(crate) struct Pagemap(File);
 
 impl Pagemap {
-    pub(crate) fn open() -> Self {
-        Self(File::open("/proc/self/pagemap").ok())
+    pub(crate) fn open() -> Result<Self, Error> {
+        let file = File::open("/proc/self/pagemap");
+        file.map(Self)
+            .map_err(Error::system("open /proc/self/pagemap"))
+    }
+
+    /// Whether a part begins with a page, in memory, in swap, or on its way to another place. False if that is not known.
+    pub(crate) fn has_first(&self, part: Part) -> bool {
+        let mut entry = [0; 8];
+        let place = (part.address / SMALLEST_PAGE * entry.len()) as u64;
+        let read = self.0.read_exact_at(&mut entry, place);
+        read.is_ok() && u64::from_ne_bytes(entry) & (PM_PRESENT | PM_SWAP) != 0
     }
 
     /// Whether one huge page maps the whole part. False if that is not known.
     pub(crate) fn is_huge(&self, part: Part) -> bool {
-        let Some(file) = &self.0 else { return false };
         let mut region = page_region {
             start: 0,
             end: 0,
@@ -184,7 +199,7 @@ impl Pagemap {
             return_mask: PAGE_IS_HUGE.into(),
         };
         // SAFETY: PAGEMAP_SCAN reads and writes one struct pm_scan_arg, and writes one struct page_region where vec points.
-        let found = unsafe { libc::ioctl(file.as_raw_fd(), PAGEMAP_SCAN, &raw mut scan) };
+        let found = unsafe { libc::ioctl(self.0.as_raw_fd(), PAGEMAP_SCAN, &raw mut scan) };
         found == 1 && region.start == start && region.end == end
     }
 }
