@@ -300,8 +300,8 @@ impl Exchange<'_> {
 
     /// Moves pages until it is done or makes no progress; says how far it came.
     ///
-    /// Linux 6.18 does not count the pages that it moves after it has waited for one that was being migrated: it goes on at the first of them, finds
-    /// it at its destination, and says EEXIST (move_pages() in mm/userfaultfd.c keeps the EAGAIN). So we look.
+    /// Linux 6.18 does not count the pages that it moves after it has waited for one that was being migrated: it goes on at the first
+    /// of them, finds it at its destination, and says EEXIST (move_pages() in mm/userfaultfd.c keeps the EAGAIN). So we look.
     fn move_on(&self, to: Part, from: Part) -> (usize, Result<(), Errno>) {
         let (mut done, mut again, mut busy) = (0, 0, 0);
         while done < from.bytes() {

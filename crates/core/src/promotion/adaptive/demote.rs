@@ -89,8 +89,8 @@ pub(super) fn demotions(
         let terms = terms(process.process);
         for (region, state) in states.join(process) {
             let zero_filled = state.zero_filled().unwrap_or(0);
-            let pays = || terms.demotion(zero_filled, !state.is_cold()).pays();
-            if region.page_size == PageSize::Huge && zero_filled > 0 && pays() {
+            let deal = terms.demotion(zero_filled, !state.is_cold());
+            if region.page_size == PageSize::Huge && zero_filled > 0 && deal.pays() {
                 let target = RegionRef {
                     process: process.process,
                     region: region.region,

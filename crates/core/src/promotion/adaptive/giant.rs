@@ -30,8 +30,11 @@ pub(super) fn promotions(
     for process in observation.processes.iter().filter(growing) {
         let known: Vec<_> = states.join(process).collect();
         let translations: f64 = known.iter().map(|(_, state)| state.translations()).sum();
+        if translations <= settings.tlb_entries {
+            continue;
+        }
         let spans = settled_spans(process, &known);
-        if translations <= settings.tlb_entries || spans.is_empty() {
+        if spans.is_empty() {
             continue;
         }
         let in_use = known.iter().filter(is_huge_in_use).count();

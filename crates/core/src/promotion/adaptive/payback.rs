@@ -107,9 +107,9 @@ impl Measured {
         (made - self.made).max(0.0)
     }
 
-    /// Takes in that so many translations are left. What was not there when it was measured has its share in the gain.
-    fn update(&mut self, left: f64, made: f64) {
-        self.translations = self.translations.max(left + self.made_since(made));
+    /// The gain is about so many translations at least. What was not there when it was measured has its share in it.
+    fn is_about(&mut self, translations: f64) {
+        self.translations = self.translations.max(translations);
     }
 
     /// What one of the translations is worth to a process that would save so much a second, over the seconds that it is expected to live.
@@ -176,6 +176,16 @@ impl Paybacks {
             .collect();
     }
 
+    /// What is known of a process whose gain can be measured.
+    fn measurable(
+        &mut self,
+        process: ProcessId,
+        circumstances: &Circumstances,
+    ) -> Option<&mut Life> {
+        let known = self.lives.get_mut(&process);
+        known.filter(|_| circumstances.measures)
+    }
+
     /// What promotions to huge pages are worth for a process of which so much is `left`; nothing as long as that is not known. Notes what
     /// should be measured to know.
     pub(super) fn offer(
@@ -190,8 +200,7 @@ impl Paybacks {
             terms: Terms::usual(price),
             affordable: usize::MAX,
         };
-        let known = self.lives.get_mut(&process);
-        let Some(life) = known.filter(|_| circumstances.measures) else {
+        let Some(life) = self.measurable(process, circumstances) else {
             return Some(usual);
         };
         let Some(measured) = &mut life.huge else {
@@ -201,7 +210,7 @@ impl Paybacks {
         let Some(gain) = measured.gain else {
             return Some(usual);
         };
-        measured.update(left.translations, life.made.translations);
+        measured.is_about(left.translations + measured.made_since(life.made.translations));
         // The meter may miss touches: only what surely is not paid back is left alone.
         let saved = gain.saved_at_most();
         let expected = life.lived.min(horizon);
@@ -231,8 +240,7 @@ impl Paybacks {
         let price = &circumstances.price;
         let usual = Some(Terms::usual_of_huge_pages(price));
         let in_use = in_use as f64;
-        let known = self.lives.get_mut(&process);
-        let Some(life) = known.filter(|_| circumstances.measures) else {
+        let Some(life) = self.measurable(process, circumstances) else {
             return usual;
         };
         let Some(measured) = &mut life.giant else {
@@ -245,7 +253,7 @@ impl Paybacks {
         else {
             return usual;
         };
-        measured.update(in_use, 0.0);
+        measured.is_about(in_use);
         let expected = life.lived.min(horizon);
         let terms = measured.terms(&gain, share.high * gain.cpus, expected, price);
         if !terms.promotion_to_giant(REGIONS_PER_SPAN).pays() && measured.is_old(life.lived) {
