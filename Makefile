@@ -46,18 +46,18 @@ test-vm: tools
 	kernel/vm/deps
 	kernel/vm/test stock
 
-test-long: tools lab-programs ## what takes minutes by itself: every experiment, the demo, a whole calibration, promises over real servers, the stock layer and the module on Debian's kernels
+test-long: tools lab-programs ## what takes minutes by itself: every experiment, live and simulated, the demo, a whole calibration, promises over real servers, the stock layer and the module on Debian's kernels
 	kernel/vm/deps
 	# The whole workspace, as in test-user: a part of it would be built again with other features.
 	$(CARGO) test --workspace --locked --no-run
-	$(CARGO) test --workspace --locked --test lab --test demo --test doctor --test daemon --test live_profile --test promise --test simulated --test unprivileged -- --ignored --skip common::
+	$(CARGO) test --workspace --locked --lib --test lab --test demo --test doctor --test daemon --test live_profile --test promise --test simulated --test unprivileged -- --ignored --skip common::
 	kernel/vm/test long
 
 test-kernel: tools ## what needs a kernel build: the modules under KASAN and lockdep, static checks, the VM lab itself
 	kernel/vm/deps
 	kernel/vm/test debug
 
-test-weekly: tools ## what a change seldom breaks alone: the stock layer on Linux 6.12, the modules on 7.2 and Debian 12's 6.12, hzmem on Debian 13's 6.12 and with thousands of pages, other depths of page tables, the rest of the giant pages' tests
+test-weekly: tools ## what a change seldom breaks alone: the stock layer on Linux 6.12, the modules on 7.2 and both Debians' 6.12 and with one node under KASAN, hzmem with thousands of pages, other depths of page tables, the rest of the giant pages' tests
 	kernel/vm/deps
 	kernel/vm/test weekly
 

@@ -2,7 +2,7 @@
 /*
  * EXCHANGE: huge pages of a process change places. What is exchanged and what is refused, one thing after the other; then
  * while threads count in the pages, and something else happens to them; TRIDENT_RACES_SECONDS for each (default 10). With the
- * name of a race as the argument it is only that one.
+ * name of a race as the argument it is only that one, with `none` none of the races.
  *
  * In the races each page has a word: whose it was at first, and a count, both of which move with it. Threads count it up, at
  * whichever address they find it, by an atomic addition, and remember for whom they did. So a write that is lost, or done to
@@ -804,7 +804,9 @@ static void races(void)
 
 int main(int arguments, char **argument)
 {
-	only = arguments > 1 ? argument[1] : NULL;
+	bool no_race = arguments > 1 && !strcmp(argument[1], "none");
+
+	only = arguments > 1 && !no_race ? argument[1] : NULL;
 	seconds = seconds_of("TRIDENT_RACES_SECONDS", 10);
 	device = device_open();
 	if (!exchange_available(device))
@@ -825,7 +827,8 @@ int main(int arguments, char **argument)
 		refused_shared();
 		refused_merged();
 	}
-	races();
+	if (!no_race)
+		races();
 	munmap(span, GIANT);
 	tap_equal(meminfo("AnonPudMapped"), 0, "at the end nothing is mapped by giant pages");
 	return tap_end();

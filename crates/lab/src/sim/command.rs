@@ -127,28 +127,38 @@ mod tests {
         assert!(names.iter().all(|name| name.chars().all(is_plain)));
     }
 
+    /// What it writes at a small scale: its own files, and the page.
+    fn written(experiment: &Experiment) -> Vec<(String, Vec<u8>)> {
+        let folder = tempfile::tempdir().unwrap();
+        let report = one(experiment, Some((experiment.memory / SMALL).min(4096)), 3).unwrap();
+        report::write(folder.path(), &report).unwrap();
+        report::write_page(folder.path()).unwrap();
+        let own = ["findings.json", "findings.csv", "report.md", "chart.svg"]
+            .map(|name| format!("{}/{name}", experiment.name));
+        let read = |name: String| {
+            let bytes = std::fs::read(folder.path().join(&name)).unwrap();
+            (name, bytes)
+        };
+        own.into_iter()
+            .chain(["index.md".to_owned()])
+            .map(read)
+            .collect()
+    }
+
     /// Every experiment runs at a small scale, says something of each system, and says the same when it runs again.
     #[test]
+    #[ignore = "takes minutes: make test-long"]
     fn the_same_seed_gives_the_same_bytes() {
         for experiment in experiments::ALL {
-            let folders = [(); 2].map(|()| tempfile::tempdir().unwrap());
-            for folder in &folders {
-                let report =
-                    one(experiment, Some((experiment.memory / SMALL).min(4096)), 3).unwrap();
-                report::write(folder.path(), &report).unwrap();
-                report::write_page(folder.path()).unwrap();
-            }
-            let read = |folder: &tempfile::TempDir, name: &str| {
-                std::fs::read(folder.path().join(name)).unwrap()
-            };
-            for name in ["findings.json", "findings.csv", "report.md", "chart.svg"] {
-                let name = format!("{}/{name}", experiment.name);
-                let [first, second] = folders.each_ref().map(|folder| read(folder, &name));
+            let [first, second] = std::thread::scope(|scope| {
+                [(); 2]
+                    .map(|()| scope.spawn(|| written(experiment)))
+                    .map(|run| run.join().unwrap())
+            });
+            for ((name, first), (_, second)) in first.iter().zip(&second) {
                 assert!(first == second, "{name}");
                 assert!(!first.is_empty(), "{name}");
             }
-            let [first, second] = folders.each_ref().map(|folder| read(folder, "index.md"));
-            assert!(first == second, "{}", experiment.name);
         }
     }
 
