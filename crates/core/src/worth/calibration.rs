@@ -4,6 +4,10 @@
 //! size of the working set (it decides where the page table entries are found), of how far touches wait for each other (a
 //! processor does several page walks at once if it can) and of how far neighbouring pages are touched together (eight
 //! entries share a cache line). `mega-linux` measures it at points; this interpolates between them.
+//!
+//! The pace of a program bounds how far its touches wait for each other: a touch takes no longer than the time from one to the
+//! next. It does not tell how far they do: few that wait for each other, and many at once with something else in between, look the
+//! same. [`Calibration::saved_ns`] takes touches to wait as far as their pace allows; [`Calibration::overlapped`] is the other end.
 
 use serde::{Deserialize, Serialize};
 
@@ -97,6 +101,12 @@ impl Touching {
         }
     }
 
+    /// Whether nothing but the processor bounds how many are under way at once.
+    #[must_use]
+    pub const fn overlaps_most(self) -> bool {
+        matches!(self, Touching::Overlapped | Touching::Neighbours)
+    }
+
     /// Whether all entries of a cache line are used at once.
     #[must_use]
     pub const fn uses_whole_lines(self) -> bool {
@@ -135,11 +145,10 @@ pub struct Calibration {
 }
 
 impl Calibration {
-    /// Nanoseconds that a huge page saves at each touch of a base page.
+    /// Nanoseconds that a huge page saves at each touch of a base page, if touches wait for each other as far as their pace allows.
     ///
-    /// `working_set`: bytes that the program touches all over. `ns_per_touch`: its CPU time for each touch; it tells how far
-    /// touches wait for each other. `pages_per_line`: pages touched of each cache line of eight entries in which one is, 1
-    /// to 8.
+    /// `working_set`: bytes that the program touches all over. `ns_per_touch`: its CPU time for each touch; no more of it can be
+    /// saved. `pages_per_line`: pages touched of each cache line of eight entries in which one is, 1 to 8.
     #[must_use]
     pub fn saved_ns(&self, working_set: u64, ns_per_touch: f64, pages_per_line: f64) -> Estimate {
         saved_ns(&self.points, working_set, ns_per_touch, pages_per_line)
@@ -155,6 +164,17 @@ impl Calibration {
     ) -> Option<Estimate> {
         let points = self.giant.as_deref()?;
         Some(saved_ns(points, working_set, ns_per_touch, pages_per_line))
+    }
+
+    /// The same machine for a program of whose touches none waits for another: what such touches cost, whatever lies between them.
+    /// Where none were measured so, the core waits for each, and all stays as it is.
+    #[must_use]
+    pub fn overlapped(&self) -> Calibration {
+        Calibration {
+            points: overlapped(&self.points),
+            giant: self.giant.as_deref().map(overlapped),
+            ..self.clone()
+        }
     }
 
     /// The working sets measured, in ascending order.
@@ -206,7 +226,17 @@ fn sizes(points: &[Point]) -> Vec<u64> {
     sizes
 }
 
-/// Of each cache line's touches one fetches the line, and the others find it at hand.
+fn overlapped(points: &[Point]) -> Vec<Point> {
+    let waits_for_each = points
+        .iter()
+        .all(|point| point.touching != Touching::Overlapped);
+    let of_those = points
+        .iter()
+        .filter(|point| waits_for_each || point.touching.overlaps_most());
+    of_those.copied().collect()
+}
+
+/// Of each cache line's touches one fetches the line, and the others find it at hand. None saves more time than it takes.
 fn saved_ns(
     points: &[Point],
     working_set: u64,
@@ -218,10 +248,11 @@ fn saved_ns(
     let line = 1.0 / PAGES_PER_LINE;
     let first = 1.0 / pages_per_line.clamp(1.0, PAGES_PER_LINE);
     let saved = between(together, alone, (first - line) / (1.0 - line));
+    let possible = |ns: f64| ns.clamp(0.0, ns_per_touch.max(0.0));
     Estimate {
-        value: saved.value.max(0.0),
-        low: saved.low.max(0.0),
-        high: saved.high.max(0.0),
+        value: possible(saved.value),
+        low: possible(saved.low),
+        high: possible(saved.high),
     }
 }
 

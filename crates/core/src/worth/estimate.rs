@@ -34,6 +34,16 @@ impl Estimate {
         }
     }
 
+    /// The same value where the truth may just as well lie in the `other` interval.
+    #[must_use]
+    pub fn reaching(self, other: Self) -> Self {
+        Estimate {
+            value: self.value,
+            low: self.low.min(other.low),
+            high: self.high.max(other.high),
+        }
+    }
+
     /// The same in another unit. `factor` is not negative.
     #[must_use]
     pub fn scaled(self, factor: f64) -> Self {

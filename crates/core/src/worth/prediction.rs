@@ -1,4 +1,7 @@
 //! What huge pages would gain a process: its touches, each at what this machine saves on it.
+//!
+//! How far touches wait for each other decides what is saved, and their rate only bounds it. So every interval here reaches from what
+//! touches save of which none waits for another to what they save that wait as far as the rate allows; the value is the latter.
 
 use std::ops::Range;
 
@@ -96,15 +99,17 @@ impl Worth {
 #[must_use]
 pub fn predict(touches: &Touches, calibration: &Calibration) -> Worth {
     let rate = touches.per_cpu_second;
-    let saved_ns = |per_second: f64| {
+    let overlapped = calibration.overlapped();
+    let of = |calibration: &Calibration, per_second: f64| {
         let ns_per_touch = 1e9 / per_second;
         calibration.saved_ns(touches.working_set, ns_per_touch, touches.pages_per_line)
     };
-    let share = saved_share(rate, saved_ns);
+    let share = |calibration: &Calibration| saved_share(rate, |rate| of(calibration, rate));
+    let share = share(calibration).reaching(share(&overlapped));
     let regions: f64 = touches.regions.iter().map(|region| region.weight).sum();
     let curve = curve(&touches.regions);
     let most = promoted_for(&curve, MOST) * regions;
-    let ns = saved_ns(rate.value);
+    let ns = of(calibration, rate.value).reaching(of(&overlapped, rate.value));
     let mut worth = Worth {
         touches_per_second: rate,
         cpu_share: touches.cpu_share,
@@ -164,12 +169,15 @@ fn saved_share(rate: Estimate, saved_ns: impl Fn(f64) -> Estimate) -> Estimate {
 fn saved_by_giant_share(touches: &Touches, calibration: &Calibration) -> Option<Estimate> {
     let huge = touches.huge?;
     calibration.giant.as_ref()?;
-    // Neighbouring huge pages lie 16 MiB apart in a line: no sample tells, so none are taken to be touched together.
-    Some(saved_share(huge.per_cpu_second, |per_second| {
-        calibration
-            .saved_by_giant_ns(huge.working_set, 1e9 / per_second, 1.0)
-            .unwrap_or_default()
-    }))
+    let share = |calibration: &Calibration| {
+        // Neighbouring huge pages lie 16 MiB apart in a line: no sample tells, so none are taken to be touched together.
+        saved_share(huge.per_cpu_second, |per_second| {
+            calibration
+                .saved_by_giant_ns(huge.working_set, 1e9 / per_second, 1.0)
+                .unwrap_or_default()
+        })
+    };
+    Some(share(calibration).reaching(share(&calibration.overlapped())))
 }
 
 fn speed_up(saved: f64) -> f64 {
