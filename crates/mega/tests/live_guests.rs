@@ -15,7 +15,7 @@ use live::daemon::Daemon;
 use live::{HUGE_PAGE, mega, until};
 use mega_exchange::daemon::{Connection, Request};
 use mega_exchange::{Pair, Server};
-use mega_lab::mapping::{Area, HUGE_PAGE as HUGE_PAGE_BYTES};
+use mega_lab::mapping::{Area, HUGE_PAGE as HUGE_PAGE_BYTES, WORDS_PER_PAGE};
 use mega_lab::resident;
 use rustix::io::Errno;
 
@@ -24,7 +24,8 @@ const GUEST: u64 = 4 << 30;
 const BLOCKS: u64 = 64;
 const ROUNDS: u64 = 20;
 const WORDS: usize = HUGE_PAGE_BYTES / 8;
-/// The state of a request that was answered (`mega_exchange.h`).
+/// The states of a request that nobody has begun, and of one that was answered (`mega_exchange.h`).
+const PENDING: u32 = 1;
 const DONE: u32 = 3;
 
 #[test]
@@ -34,7 +35,7 @@ fn a_daemon_exchanges_what_is_behind_a_guest() {
     let socket = folder.path().join("exchange.sock");
     let daemon = start_daemon(folder.path(), &socket);
     // The last block is left without a page.
-    let mut memory = huge_memory(BLOCKS);
+    let mut memory = marked_memory(BLOCKS, BLOCKS - 1);
     let server = Server::new().expect("a page");
     let connection = connect(&socket, &server, &memory);
 
@@ -45,7 +46,7 @@ fn a_daemon_exchanges_what_is_behind_a_guest() {
         let results = exchange(&server, &pairs);
         assert!(results.iter().all(|&result| result == 0), "{results:?}");
         let moved = if round % 2 == 1 { half } else { 0 };
-        check(&memory, |block| match block {
+        check(&memory, BLOCKS - 1, |block| match block {
             _ if block >= 2 * half => block,
             _ => (block + moved) % (2 * half),
         });
@@ -60,7 +61,7 @@ fn a_daemon_exchanges_what_is_behind_a_guest() {
     assert_eq!(refused[3], 0, "the others do not matter");
     assert!(refused[0] < 0, "nothing is there: {refused:?}");
     assert_eq!(exchange(&server, &[(3, 4)]), [0]);
-    check(&memory, |block| block);
+    check(&memory, BLOCKS - 1, |block| block);
 
     connection.end();
     assert_eq!(
@@ -68,9 +69,22 @@ fn a_daemon_exchanges_what_is_behind_a_guest() {
         0,
         "not served"
     );
+    // What a guest asks for all the same is not carried out while its VMM logs dirty pages or saves the machine, nor afterwards: the
+    // VMM ends the request before it connects again.
+    ask(&server, &[(0, 1)]);
+    assert_eq!(server.page().header.state.load(SeqCst), PENDING);
+    server.end_request();
+    let connection = connect(&socket, &server, &memory);
+    assert_eq!(exchange(&server, &[(2, 3)]), [0], "served again");
+    assert_eq!(exchange(&server, &[(2, 3)]), [0]);
+    connection.end();
+    check(&memory, BLOCKS - 1, |block| block);
     // Written to after all that, each page is still the program's own.
-    memory.words_mut().iter_mut().for_each(|word| *word = 7);
-    assert!(memory.words().iter().all(|&word| word == 7));
+    for page in memory.words_mut().chunks_exact_mut(WORDS_PER_PAGE) {
+        page[0] = 7;
+    }
+    let mut marks = memory.words().iter().step_by(WORDS_PER_PAGE);
+    assert!(marks.all(|&mark| mark == 7));
     assert_eq!(daemon.stop(), Some(0));
 }
 
@@ -85,49 +99,56 @@ fn start_daemon(folder: &Path, socket: &Path) -> Daemon {
     Daemon::spawn(mega().env("MEGA_RUN_DIR", folder.join("run")), &config)
 }
 
-/// Memory of so many blocks, huge and filled but for the last one.
-fn huge_memory(blocks: u64) -> Area {
+/// Huge memory of so many blocks. In as many from the first on as are filled, each base page begins with a word of its own: a page
+/// that goes astray shows by it.
+fn marked_memory(blocks: u64, filled: u64) -> Area {
     let bytes = usize::try_from(blocks * HUGE_PAGE).expect("small");
     let mut memory = Area::map(bytes).expect("memory");
     memory.advise_huge().expect("THP");
-    let filled = usize::try_from(blocks - 1).expect("small") * WORDS;
-    for (place, word) in (0..).zip(&mut memory.words_mut()[..filled]) {
-        *word = place;
+    let words = usize::try_from(filled).expect("small") * WORDS;
+    let pages = memory.words_mut()[..words].chunks_exact_mut(WORDS_PER_PAGE);
+    for (mark, page) in (1..).zip(pages) {
+        page[0] = mark;
     }
-    let huge = resident::of(std::process::id()).expect("smaps").huge_bytes;
-    assert!(
-        huge >= (blocks - 1) * HUGE_PAGE,
-        "only {huge} bytes are huge"
-    );
+    let huge = resident::of_self().expect("smaps").huge_bytes;
+    assert!(huge >= filled * HUGE_PAGE, "only {huge} bytes are huge");
     memory
 }
 
-/// Each word of each block is that of the block which is to be there.
-fn check(memory: &Area, at: impl Fn(u64) -> u64) {
-    for (block, words) in (0..BLOCKS - 1).zip(memory.words().chunks_exact(WORDS)) {
-        let first = at(block) * WORDS as u64;
-        let wrong = (first..).zip(words).find(|(right, word)| right != *word);
+/// Each page of the first blocks has the word of the block which is to be there.
+fn check(memory: &Area, blocks: u64, at: impl Fn(u64) -> u64) {
+    let pages = (WORDS / WORDS_PER_PAGE) as u64;
+    for (block, words) in (0..blocks).zip(memory.words().chunks_exact(WORDS)) {
+        let marks = words.iter().step_by(WORDS_PER_PAGE);
+        let wrong = (1 + at(block) * pages..)
+            .zip(marks)
+            .find(|(right, mark)| right != *mark);
         assert_eq!(wrong, None, "block {block}");
     }
 }
 
 fn connect(socket: &Path, server: &Server, memory: &Area) -> Connection {
     let request = Request {
-        ranges: vec![(GUEST, BLOCKS * HUGE_PAGE, memory.start())],
+        ranges: vec![(GUEST, memory.bytes() as u64, memory.start())],
     };
     Connection::ask(socket, server, &request).expect("served")
 }
 
-/// Asks as a guest does, for pairs of blocks, and waits for their results.
-fn exchange(server: &Server, pairs: &[(u64, u64)]) -> Vec<i32> {
-    let page = server.page();
+/// Asks as a guest does, for pairs of blocks.
+fn ask(server: &Server, pairs: &[(u64, u64)]) {
     let pair = |&(source, target)| Pair {
         source: GUEST + source * HUGE_PAGE,
         target: GUEST + target * HUGE_PAGE,
     };
     let pairs: Vec<Pair> = pairs.iter().map(pair).collect();
-    page.request(&pairs);
+    server.page().request(&pairs);
     rustix::io::write(server.doorbell(), &1_u64.to_ne_bytes()).expect("it rings");
+}
+
+/// Asks, and waits for the results.
+fn exchange(server: &Server, pairs: &[(u64, u64)]) -> Vec<i32> {
+    ask(server, pairs);
+    let page = server.page();
     until("answered", || page.header.state.load(SeqCst) == DONE);
     let results = page.pairs.iter().take(pairs.len());
     results.map(|pair| pair.result.load(SeqCst)).collect()
