@@ -33,6 +33,9 @@ pub(super) fn in_words(report: &WorthReport) -> String {
         count(worth.touches_per_second),
         bytes::format(worth.working_set)
     );
+    if worth.saved_share.high >= LITTLE {
+        text += "The rate does not tell how far touches wait for each other: the low end is for touches that overlap.\n";
+    }
     if let Some(giant) = worth.saved_by_giant_share {
         text += &format!(
             "Giant pages in place of its huge ones would save {}.\n",
@@ -224,6 +227,7 @@ pub(super) mod tests {
             "90 % of that comes from 1 GiB of the 4 GiB",
             "costs 4.1 s of CPU here and is paid back in 13 s",
             "31.0 million (31.0 to 31.0)",
+            "the low end is for touches that overlap",
             "In the way of 2 MiB, from 1000 on: so. What to do: do this.",
         ] {
             assert!(text.contains(part), "{part}\n{text}");
@@ -243,7 +247,7 @@ pub(super) mod tests {
             text.contains("little or nothing: they would save 0.4 % (0.0 to 1.3 %)"),
             "{text}"
         );
-        assert!(!text.contains("paid back"));
+        assert!(!text.contains("paid back") && !text.contains("overlap"));
         let mut unsure = worth();
         unsure.saved_share.low = 0.0;
         let text = in_words(&report(unsure));
