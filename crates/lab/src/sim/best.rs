@@ -3,7 +3,7 @@
 use super::findings::{Findings, Table};
 use super::report::significant;
 use super::system::ADAPTIVE;
-use super::verdict::differences;
+use super::verdict::reasons;
 use crate::live::metric::Better;
 
 /// How far from the best counts as being it.
@@ -116,11 +116,11 @@ fn sentence(findings: &Findings, table: &Table, behind: &Behind<'_>) -> String {
     };
     let mut text = format!("{}, {rows}: ", table.title);
     text += &compared(table, behind, name, other);
-    let reasons = differences(&findings.happened, name, other);
-    if reasons.is_empty() {
+    let why = reasons(findings, table, name, other);
+    if why.is_empty() {
         text += ".";
     } else {
-        text += &format!(". What happened here: {}.", reasons.join("; "));
+        text += &format!(". What happened here: {}.", why.join("; "));
     }
     text
 }
@@ -163,7 +163,8 @@ fn compared(table: &Table, behind: &Behind<'_>, name: &str, other: &str) -> Stri
 mod tests {
     use super::*;
     use crate::live::metric::Unit;
-    use crate::sim::findings::Row;
+    use crate::sim::findings::{Happened, Row};
+    use crate::sim::numbers::number;
 
     fn findings(better: Better, rows: &[[Option<f64>; 2]]) -> Findings {
         let rows = rows.iter().map(|ours| Row::ours("case", ours.to_vec()));
@@ -223,6 +224,26 @@ mod tests {
             super::standing(&zero).behind,
             ["time, case: adaptive has 2.00, thp 0."]
         );
+    }
+
+    #[test]
+    fn what_happened_in_other_runs_is_no_reason() {
+        let mut findings = findings(Better::Lower, &[[Some(1.0), Some(2.0)]]);
+        findings.happened = ["thp", "adaptive"]
+            .map(|system| Happened {
+                system: system.to_owned(),
+                counts: vec![("promoted".to_owned(), number(system.len() as u64))],
+            })
+            .to_vec();
+        let behind = "time, case: adaptive has 2.00 times as much as thp";
+        assert_eq!(
+            standing(&findings).behind,
+            [format!(
+                "{behind}. What happened here: promoted: adaptive 8.00, thp 3.00."
+            )]
+        );
+        findings.tables[0].is_counted = false;
+        assert_eq!(standing(&findings).behind, [format!("{behind}.")]);
     }
 
     /// A course of many points is told in one sentence.

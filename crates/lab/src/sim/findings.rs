@@ -26,7 +26,15 @@ pub(super) struct Table {
     pub(super) better: Better,
     /// Whether the rows are points of a course, as of time or size.
     pub(super) is_course: bool,
+    /// Whether what happened counts the runs that it is about: only then is it a reason of what the table says.
+    #[serde(default = "counted")]
+    pub(super) is_counted: bool,
     pub(super) rows: Vec<Row>,
+}
+
+/// Findings that were written before tables told it.
+const fn counted() -> bool {
+    true
 }
 
 /// One case.
@@ -54,6 +62,7 @@ impl Table {
             reference: None,
             better: Better::Neither,
             is_course: false,
+            is_counted: true,
             rows,
         }
     }
@@ -75,6 +84,14 @@ impl Table {
     pub(super) fn by_course(self) -> Self {
         Table {
             is_course: true,
+            ..self
+        }
+    }
+
+    /// The same about runs that what happened does not count.
+    pub(super) fn uncounted(self) -> Self {
+        Table {
+            is_counted: false,
             ..self
         }
     }

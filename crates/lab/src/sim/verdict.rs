@@ -1,6 +1,6 @@
 //! Whether the simulation and the paper agree: in the order of the systems, and in the rough size of ratios.
 
-use super::findings::{Happened, Row, Table};
+use super::findings::{Findings, Happened, Row, Table};
 
 /// Systems that differ by less than this part count as equal.
 const EQUAL: f64 = 0.05;
@@ -113,8 +113,17 @@ fn side(ratio: f64) -> i8 {
     }
 }
 
+/// What sets two systems apart most in the runs that a table is about, in words; nothing where those are not counted.
+pub(super) fn reasons(findings: &Findings, table: &Table, one: &str, other: &str) -> Vec<String> {
+    if table.is_counted {
+        differences(&findings.happened, one, other)
+    } else {
+        Vec::new()
+    }
+}
+
 /// What sets two systems apart most here: the counts that differ by most, in words.
-pub(super) fn differences(happened: &[Happened], one: &str, other: &str) -> Vec<String> {
+fn differences(happened: &[Happened], one: &str, other: &str) -> Vec<String> {
     let find = |name: &str| happened.iter().find(|happened| happened.system == name);
     let (Some(own), Some(others)) = (find(one), find(other)) else {
         return Vec::new();
@@ -160,6 +169,7 @@ mod tests {
             reference,
             better: crate::live::metric::Better::Neither,
             is_course: false,
+            is_counted: true,
             rows: vec![Row::beside(
                 "",
                 ours.map(Some).to_vec(),

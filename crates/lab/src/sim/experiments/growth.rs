@@ -87,7 +87,8 @@ fn run(setting: &Setting<'_>) -> Result<Findings, Error> {
                 costs,
             )
             .better(Better::Lower)
-            .by_course(),
+            .by_course()
+            .uncounted(),
             from_start(
                 "time until 95 % is huge",
                 Unit::Seconds,

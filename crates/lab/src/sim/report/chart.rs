@@ -186,6 +186,7 @@ mod tests {
             reference: None,
             better: crate::live::metric::Better::Neither,
             is_course,
+            is_counted: true,
             rows: vec![
                 Row::beside("x", vec![Some(1.0), None], vec![None, Some(4.0)]),
                 Row::ours("y", vec![Some(2.0), Some(0.0)]),

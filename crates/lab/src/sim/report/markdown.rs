@@ -74,9 +74,21 @@ fn section(report: &Report, chart: &str) -> String {
     }
     if !report.findings.happened.is_empty() {
         let happened = happened(&report.findings.happened);
-        let _ = writeln!(text, "\nWhat happened:\n\n{happened}");
+        let heading = happened_in(&report.findings.tables);
+        let _ = writeln!(text, "\n{heading}:\n\n{happened}");
     }
     text
+}
+
+/// What the counts are about.
+fn happened_in(tables: &[Table]) -> String {
+    let others = tables.iter().filter(|table| !table.is_counted);
+    let others: Vec<&str> = others.map(|table| table.title.as_str()).collect();
+    if others.is_empty() {
+        "What happened".to_owned()
+    } else {
+        format!("What happened, without the runs of: {}", others.join("; "))
+    }
 }
 
 fn capital(text: &str) -> String {

@@ -1,7 +1,7 @@
 //! Where the simulation and the paper disagree, in sentences that are made from the numbers.
 
 use crate::sim::findings::{Findings, Table};
-use crate::sim::verdict::{Comparison, Verdict, comparisons, differences};
+use crate::sim::verdict::{Comparison, Verdict, comparisons, reasons};
 
 /// How many numbers could be compared, and how many agree.
 pub(super) fn count(findings: &Findings) -> (usize, usize) {
@@ -44,9 +44,9 @@ fn sentence(findings: &Findings, table: &Table, one: &Comparison) -> Option<Stri
         "{}, {row}: {system} is {ours} here and {paper} in the paper ({kind}).",
         table.title
     );
-    let reasons = reference.map(|other| differences(&findings.happened, system, other));
-    if let Some(reasons) = reasons.filter(|reasons| !reasons.is_empty()) {
-        text += &format!(" What happened here: {}.", reasons.join("; "));
+    let why = reference.map(|other| reasons(findings, table, system, other));
+    if let Some(why) = why.filter(|why| !why.is_empty()) {
+        text += &format!(" What happened here: {}.", why.join("; "));
     }
     Some(text)
 }
@@ -82,6 +82,7 @@ mod tests {
                 reference: Some(0),
                 better: crate::live::metric::Better::Neither,
                 is_course: false,
+                is_counted: true,
                 rows: vec![Row::beside(
                     "gups",
                     ours.map(Some).to_vec(),

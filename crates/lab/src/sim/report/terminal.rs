@@ -101,6 +101,7 @@ mod tests {
             reference: Some(1),
             better: crate::live::metric::Better::Neither,
             is_course: false,
+            is_counted: true,
             rows: vec![
                 Row::beside(
                     "after a minute",
