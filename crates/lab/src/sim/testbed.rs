@@ -158,8 +158,39 @@ impl Testbed {
         !self.machine.is_busy()
     }
 
+    /// Lets time pass until something holds, which is looked at so often, but no longer than `limit`. Whether it came to hold. Unlike
+    /// by [`Testbed::run_for`] again and again, the manager looks as often as it does by itself.
+    pub(super) fn run_until(
+        &mut self,
+        limit: Duration,
+        often: Duration,
+        mut holds: impl FnMut(&Self) -> bool,
+    ) -> bool {
+        let end = self.machine.now() + limit;
+        let mut next = self.machine.now();
+        while self.machine.now() < end {
+            if self.machine.now() >= next {
+                let wait = self.manage();
+                next = self.machine.now() + wait;
+            }
+            let left = next.min(end).saturating_sub(self.machine.now());
+            self.machine.rest(left.min(often));
+            if holds(self) {
+                return true;
+            }
+        }
+        false
+    }
+
     /// One step of the manager, and the time to the next; up to `end`.
     fn step(&mut self, end: Duration) {
+        let wait = self.manage();
+        let left = end.saturating_sub(self.machine.now());
+        self.machine.rest(wait.min(left));
+    }
+
+    /// One step of the manager. How long it waits for the next.
+    fn manage(&mut self) -> Duration {
         let (unmet, wait) = match &mut self.engine {
             Some(engine) => {
                 let report = always(engine.step(&mut self.machine));
@@ -168,8 +199,7 @@ impl Testbed {
             None => (Vec::new(), PERIOD),
         };
         self.compact(&unmet);
-        let left = end.saturating_sub(self.machine.now());
-        self.machine.rest(wait.min(left));
+        wait
     }
 
     fn compact(&mut self, unmet: &[Unmet]) {
@@ -326,4 +356,34 @@ impl Testbed {
 
 fn mebibytes(bytes: u64) -> f64 {
     number(bytes) / number(1 << 20)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sim::hardware;
+    use crate::sim::programs::Resident;
+    use crate::sim::system::INGENS;
+
+    #[test]
+    fn who_looks_on_does_not_make_the_manager_look_more_often() {
+        let time = Duration::from_secs(20);
+        let cpu_time = |run: &dyn Fn(&mut Testbed)| {
+            let hardware = hardware::trident_server();
+            let mut bed = Testbed::new(INGENS, &[64 << 20], Scale::new(1), hardware).unwrap();
+            bed.start(Resident::new(4 << 20, 4 << 20, time * 2));
+            run(&mut bed);
+            (bed.machine.now(), bed.machine.cpu_time())
+        };
+        let alone = cpu_time(&|bed| bed.run_for(time));
+        let looked_at = cpu_time(&|bed| {
+            assert!(!bed.run_until(time, Duration::from_millis(500), |_| false));
+        });
+        assert_eq!(looked_at.1, alone.1);
+        let until = cpu_time(&|bed| {
+            let second = Duration::from_secs(1);
+            assert!(bed.run_until(time, second, |bed| bed.machine.now() > second * 2));
+        });
+        assert!(until.0 < time, "{until:?}");
+    }
 }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use mega_core::{Machine as _, bytes};
+use mega_sim::kernel::Pid;
 
 use super::names;
 use super::until_huge::{UntilHuge, until_huge};
@@ -25,7 +26,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "growth",
     title: "what managing costs, and how soon it helps, as memory grows",
     source: "beyond the papers",
-    about: "A program uses three quarters of a machine with 16 GiB to 4 TiB. First faults take huge pages, and what counts is the manager's CPU time in the second of two minutes. Then, up to 64 GiB, faults take base pages (thp and hawkeye: huge ones), a tenth of the memory is hot and gone over twenty times a second, and all of it every four seconds; what counts is how soon 95 % of the memory is huge, how much is by then or after 15 minutes, and which part of the cycles of the touches goes into translation in the 20 seconds after that.",
+    about: "A program uses three quarters of a machine with 16 GiB to 4 TiB. First faults take huge pages, and what counts is the manager's CPU time in the second minute after all of it is filled. Then, up to 64 GiB, faults take base pages (thp and hawkeye: huge ones), a tenth of the memory is hot: the program goes over it, rests for 50 ms and begins again, and after each eighty times it goes over all of its memory, so every four seconds at most, and less often the longer that takes; what counts is how soon 95 % of the memory is huge, how much is by then or after 15 minutes, and which part of the cycles of the touches goes into translation in the 20 seconds after that.",
     memory: LARGEST,
     scale: 1,
     run,
@@ -37,11 +38,14 @@ const BY_PAGES: u64 = 64 << 30;
 const WITH_HUGE_FAULTS: [System; 4] = [INGENS_HUGE, HAWKEYE, MEGA_HUGE, ADAPTIVE_HUGE];
 const FROM_THE_START: [System; 5] = [THP, INGENS, HAWKEYE, MEGA, ADAPTIVE];
 const MINUTE: Duration = Duration::from_secs(60);
+/// How exactly it is told when memory is filled, and by when it is, on the largest machine, too.
+const STEP: Duration = Duration::from_secs(1);
+const FILLED_BY: Duration = Duration::from_secs(3600);
 /// Between two passes of a program over all that it has: so short that each look finds what is used.
 const REST: Duration = Duration::from_secs(4);
 /// How long it is waited for huge pages.
 const LIMIT: Duration = Duration::from_secs(900);
-/// How long translation is counted after that: five passes over all.
+/// How long translation is counted after that: five passes over all at most.
 const COUNTED: Duration = Duration::from_secs(20);
 
 fn run(setting: &Setting<'_>) -> Result<Findings, Error> {
@@ -112,15 +116,29 @@ fn run(setting: &Setting<'_>) -> Result<Findings, Error> {
     })
 }
 
-/// The manager's share of a core in the second minute.
+/// The manager's share of a core in the second minute after the program has filled its memory.
 fn cost(system: System, size: u64, setting: &Setting<'_>) -> Result<f64, Error> {
     let mut bed = Testbed::new(system, &[size], setting.scale, hardware::trident_server())?;
-    bed.start(Regions::new(size / 4 * 3, REST));
+    let all = size / 4 * 3;
+    let pid = bed.start(Regions::new(all, REST));
+    until_filled(&mut bed, pid, all)?;
     bed.run_for(MINUTE);
     let (before, from) = (bed.machine.cpu_time(), bed.machine.now());
     bed.run_for(MINUTE);
     let used = bed.machine.cpu_time() - before;
     Ok(used.as_secs_f64() / (bed.machine.now() - from).as_secs_f64())
+}
+
+/// Runs until a process has all of its memory: zeroing it takes a minute for 150 GiB, and what is not there costs nobody anything.
+fn until_filled(bed: &mut Testbed, pid: Pid, all: u64) -> Result<(), Error> {
+    if bed.run_until(FILLED_BY, STEP, |bed| bed.mapped(pid).resident() >= all) {
+        return Ok(());
+    }
+    bed.without_fault(pid, "a program that fills its memory")?;
+    Err(Error::Failed(format!(
+        "simulating a program with {}: its memory is not filled after {FILLED_BY:?}; choose another --scale",
+        bytes::format(all)
+    )))
 }
 
 /// How it was once nearly all was huge, or in the end.
@@ -149,4 +167,25 @@ fn reach(system: System, size: u64, setting: &Setting<'_>) -> Result<Reached, Er
         ),
         happened,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sim::scale::Scale;
+
+    /// What a manager costs counts once there is all that it has to manage.
+    #[test]
+    fn a_program_is_waited_for_until_it_has_all_of_its_memory() {
+        let (size, all) = (64 << 20, 48 << 20);
+        let hardware = hardware::trident_server();
+        let mut bed = Testbed::new(MEGA_HUGE, &[size], Scale::new(1), hardware).unwrap();
+        let pid = bed.start(Regions::new(all, REST));
+        bed.run_for(Duration::from_millis(5));
+        assert!(bed.mapped(pid).resident() < all);
+        until_filled(&mut bed, pid, all).unwrap();
+        assert_eq!(bed.mapped(pid).resident(), all);
+        let too_much = until_filled(&mut bed, pid, all + 1).unwrap_err();
+        assert!(too_much.to_string().contains("not filled"), "{too_much}");
+    }
 }

@@ -234,20 +234,20 @@ fn one(
     };
     // What a tenant that exits had is what it had when it was looked at last.
     let mut large = vec![(0, 0); pids.len()];
-    while busy().any(|(pid, _)| bed.machine.ended(*pid).is_none()) {
+    let have_ended = bed.run_until(LIMIT, STEP, |bed| {
         for (pid, large) in pids.iter().zip(&mut large) {
             let mapped = bed.mapped(*pid);
             if mapped.resident() > 0 {
                 *large = (mapped.huge + mapped.giant, mapped.resident());
             }
         }
-        if bed.machine.now() - began > LIMIT {
-            return Err(Error::Failed(format!(
-                "simulating tenants under {}: they do not come to an end",
-                system.name
-            )));
-        }
-        bed.run_for(STEP);
+        busy().all(|(pid, _)| bed.machine.ended(*pid).is_some())
+    });
+    if !have_ended {
+        return Err(Error::Failed(format!(
+            "simulating tenants under {}: they do not come to an end",
+            system.name
+        )));
     }
     let mut seen = Vec::new();
     for ((pid, tenant), (large, resident)) in pids.iter().zip(tenants).zip(large) {

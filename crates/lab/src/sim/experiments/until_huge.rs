@@ -24,13 +24,14 @@ pub(super) struct UntilHuge {
 
 /// Runs until nearly all of the processes' memory, of so many bytes together, is huge, but no longer than until `limit`.
 pub(super) fn until_huge(bed: &mut Testbed, pids: &[Pid], all: u64, limit: Duration) -> UntilHuge {
-    let (mut time, mut huge) = (None, 0.0);
-    while time.is_none() && bed.machine.now() < limit {
-        bed.run_for(STEP);
+    let mut huge = 0.0;
+    let left = limit.saturating_sub(bed.machine.now());
+    let is_huge = bed.run_until(left, STEP, |bed| {
         huge = share(pids.iter().map(|pid| bed.mapped(*pid).huge).sum(), all);
-        if huge >= NEARLY_ALL {
-            time = Some(bed.machine.now().as_secs_f64());
-        }
+        huge >= NEARLY_ALL
+    });
+    UntilHuge {
+        time: is_huge.then(|| bed.machine.now().as_secs_f64()),
+        huge,
     }
-    UntilHuge { time, huge }
 }

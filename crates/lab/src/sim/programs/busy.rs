@@ -1,4 +1,5 @@
-//! A program with a hot part: it goes over a tenth of its memory twenty times a second, and over all of it every few seconds.
+//! A program with a hot part: it goes over a tenth of its memory twenty times a second, and over all of it every few seconds; less often
+//! where it has so much that passes take long, since it rests as long after each.
 
 use std::time::Duration;
 
@@ -32,7 +33,7 @@ struct Passes {
 }
 
 impl Busy {
-    /// With so much memory, by pieces of so many bytes. It goes over all of it about once in a time.
+    /// With so much memory, by pieces of so many bytes. It goes over all of it about once in a time, or less often.
     pub(in super::super) fn new(bytes: u64, piece: u64, all: Duration) -> Self {
         let for_each = all.as_nanos() / BETWEEN.as_nanos();
         Busy {
