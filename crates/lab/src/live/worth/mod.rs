@@ -102,10 +102,9 @@ pub(super) fn run(
         interrupt.check()?;
         found.push(result.map_err(|error| in_program(program, error))?);
         // Each as soon as it is there: the others may take long.
-        let results = Results::of(Machine::this(), found.clone());
-        report::write(&wishes.out, results)?;
+        report::write(&wishes.out, measuring.results(found.clone()))?;
     }
-    let all = report::read(&wishes.out)?.unwrap_or_else(|| Results::of(Machine::this(), found));
+    let all = report::read(&wishes.out)?.unwrap_or_else(|| measuring.results(found));
     if json {
         return all.to_json();
     }
@@ -151,6 +150,7 @@ fn one(
         &run,
         wishes.rounds,
         &worth,
+        &measuring.calibration,
         saved,
         &measured,
     ))
@@ -186,6 +186,10 @@ impl Measuring {
         machine.set_targets(vec![process]);
         let touches = machine.measure_touches(process, EFFORT).map_err(failed)?;
         Ok(predict(&touches, &self.calibration))
+    }
+
+    fn results(&self, programs: Vec<ProgramResult>) -> Results {
+        Results::of(Machine::this(), programs, vec![self.calibration.clone()])
     }
 }
 

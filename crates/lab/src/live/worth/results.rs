@@ -1,6 +1,6 @@
 //! What was predicted and what was measured.
 
-use mega_core::worth::{Estimate, Worth};
+use mega_core::worth::{Calibration, Estimate, Worth};
 use serde::{Deserialize, Serialize};
 
 use super::judge::{Bar, Pair, judge};
@@ -20,6 +20,10 @@ pub(super) struct Results {
     pub(super) bars: Vec<Bar>,
     /// Those saving most first.
     pub(super) programs: Vec<ProgramResult>,
+    /// What touches cost when they were predicted, each once, so that another prediction can be held against the same truth. Older
+    /// results have none.
+    #[serde(default)]
+    pub(super) calibrations: Vec<Calibration>,
 }
 
 /// One program.
@@ -41,6 +45,9 @@ pub(super) struct ProgramResult {
     pub(super) working_set: u64,
     pub(super) pages_per_line: f64,
     pub(super) saved_ns: Estimate,
+    /// When its calibration was made, in seconds since 1970; `None` of older results.
+    #[serde(default)]
+    pub(super) calibrated: Option<u64>,
     /// Every window.
     pub(super) windows: Vec<Measured>,
 }
@@ -51,6 +58,7 @@ impl ProgramResult {
         run: &Run<'_>,
         rounds: u32,
         worth: &Worth,
+        calibration: &Calibration,
         measured: Estimate,
         windows: &[Measured],
     ) -> Self {
@@ -65,6 +73,7 @@ impl ProgramResult {
             working_set: worth.working_set,
             pages_per_line: worth.pages_per_line,
             saved_ns: worth.saved_ns,
+            calibrated: Some(calibration.made),
             windows: windows.to_vec(),
         }
     }
@@ -77,7 +86,20 @@ impl ProgramResult {
 }
 
 impl Results {
-    pub(super) fn of(machine: Machine, mut programs: Vec<ProgramResult>) -> Self {
+    /// Of `calibrations` it keeps those that a program rests on, each once.
+    pub(super) fn of(
+        machine: Machine,
+        mut programs: Vec<ProgramResult>,
+        mut calibrations: Vec<Calibration>,
+    ) -> Self {
+        let is_used = |made: u64| {
+            programs
+                .iter()
+                .any(|program| program.calibrated == Some(made))
+        };
+        calibrations.retain(|calibration| is_used(calibration.made));
+        calibrations.sort_by_key(|calibration| calibration.made);
+        calibrations.dedup_by_key(|calibration| calibration.made);
         programs.sort_by(|one, other| other.measured.value.total_cmp(&one.measured.value));
         let pair = |program: &ProgramResult| Pair {
             predicted: program.predicted.value,
@@ -89,6 +111,7 @@ impl Results {
             machine,
             bars: judge(&pairs),
             programs,
+            calibrations,
         }
     }
 
@@ -100,12 +123,68 @@ impl Results {
                 programs.push(program);
             }
         }
-        Results::of(self.machine, programs)
+        let mut calibrations = self.calibrations;
+        calibrations.extend(earlier.calibrations);
+        Results::of(self.machine, programs, calibrations)
     }
 
     pub(super) fn to_json(&self) -> Result<String, Error> {
         serde_json::to_string_pretty(self)
             .map(|text| text + "\n")
             .map_err(|e| Error::Failed(format!("writing JSON: {e}")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use mega_core::worth::Validity;
+
+    use super::*;
+
+    fn published() -> Results {
+        let text = include_str!("../../../../../docs/results/worth/worth.json");
+        serde_json::from_str(text).expect("results of an older version are read")
+    }
+
+    fn calibration(made: u64) -> Calibration {
+        Calibration {
+            valid_for: Validity {
+                processor: String::new(),
+                kernel: String::new(),
+                hypervisor: None,
+                memory: 1,
+            },
+            made,
+            points: Vec::new(),
+            giant: None,
+            promotion: Estimate::exact(0.002),
+            copy: Estimate::exact(0.001),
+        }
+    }
+
+    /// The published programs, those of them that `chosen` says, as predicted by that calibration.
+    fn run(chosen: impl Fn(&str) -> bool, made: u64) -> Results {
+        let published = published();
+        let mut programs = published.programs;
+        programs.retain(|program| chosen(&program.name));
+        for program in &mut programs {
+            program.calibrated = Some(made);
+        }
+        Results::of(published.machine, programs, vec![calibration(made)])
+    }
+
+    #[test]
+    fn each_program_keeps_the_calibration_that_it_rests_on() {
+        let made = |results: &Results| -> Vec<u64> {
+            let all = results.calibrations.iter();
+            all.map(|calibration| calibration.made).collect()
+        };
+        let first = run(|_| true, 1);
+        let again = run(|name| name == "chase", 2).with(first.clone());
+        assert_eq!(again.programs.len(), first.programs.len());
+        assert_eq!(made(&again), [1, 2]);
+        let all_again = run(|_| true, 2).with(again);
+        assert_eq!(made(&all_again), [2]);
+        assert!(published().calibrations.is_empty());
     }
 }
