@@ -11,7 +11,7 @@ MODULES := $(shell sed -n 's/^PACKAGE_VERSION="\(.*\)"/\1/p' kernel/module/dkms.
 ETC = $(DESTDIR)/etc/mega
 
 .DEFAULT_GOAL := build
-.PHONY: help tools package-tools image-tools build demo lab-programs fleet-programs test test-user test-vm test-long test-kernel test-giant test-weekly test-rpm test-packages test-dkms test-image test-kubernetes test-reproducible kernel kernel-deb pictures check bench experiments deb rpm image install install-mega install-lab install-mega-dkms install-hzmem-dkms clean
+.PHONY: help tools package-tools image-tools build demo lab-programs fleet-programs test test-user test-vm test-long test-kernel test-series test-giant test-weekly test-rpm test-packages test-dkms test-image test-kubernetes test-reproducible kernel kernel-deb pictures check bench experiments deb rpm image install install-mega install-lab install-mega-dkms install-hzmem-dkms clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -60,6 +60,10 @@ test-kernel: tools ## what needs a kernel build: the modules under KASAN and loc
 test-weekly: tools ## what a change seldom breaks alone: the stock layer on Linux 6.12, the modules on 7.2 and both Debians' 6.12 and with one node under KASAN, hzmem with thousands of pages, other depths of page tables, the rest of the giant pages' tests
 	kernel/vm/deps
 	kernel/vm/test weekly
+
+test-series: tools ## the core of the giant pages' tests and of what uses them, on a kernel with the series (a quarter of an hour, and its build)
+	kernel/vm/deps
+	kernel/vm/test series
 
 test-giant: ## the giant pages' tests under KASAN and lockdep, on a kernel of their own (more than an hour)
 	kernel/vm/deps
