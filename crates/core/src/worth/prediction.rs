@@ -124,7 +124,7 @@ pub fn predict(touches: &Touches, calibration: &Calibration) -> Worth {
         payback_seconds: None,
         curve,
         mappings: mappings(touches, ns.value, share.value),
-        saved_by_giant_share: saved_by_giant_share(touches, calibration),
+        saved_by_giant_share: saved_by_giant_share(touches, calibration, &overlapped),
     };
     worth.set_saved_share(share);
     worth
@@ -166,7 +166,11 @@ fn saved_share(rate: Estimate, saved_ns: impl Fn(f64) -> Estimate) -> Estimate {
     }
 }
 
-fn saved_by_giant_share(touches: &Touches, calibration: &Calibration) -> Option<Estimate> {
+fn saved_by_giant_share(
+    touches: &Touches,
+    calibration: &Calibration,
+    overlapped: &Calibration,
+) -> Option<Estimate> {
     let huge = touches.huge?;
     calibration.giant.as_ref()?;
     let share = |calibration: &Calibration| {
@@ -177,7 +181,7 @@ fn saved_by_giant_share(touches: &Touches, calibration: &Calibration) -> Option<
                 .unwrap_or_default()
         })
     };
-    Some(share(calibration).reaching(share(&calibration.overlapped())))
+    Some(share(calibration).reaching(share(overlapped)))
 }
 
 fn speed_up(saved: f64) -> f64 {
