@@ -1,5 +1,7 @@
 # make help lists the targets.
 CARGO ?= cargo
+# A build from nothing takes a third less CPU time. Who changes a line and builds again calls cargo.
+export CARGO_INCREMENTAL ?= 0
 RELEASE := $(or $(CARGO_TARGET_DIR),target)/release
 MEGA := $(RELEASE)/mega
 
