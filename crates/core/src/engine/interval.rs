@@ -54,8 +54,10 @@ const LOOKING_SHARE: f64 = 0.02;
 const LOOKING_SHARE_WHEN_BUSY: f64 = 0.005;
 /// What is mapped, or mapped by huge pages, has changed when it did by more than this part.
 const MAPPED_CHANGES: u64 = 32;
-/// What is accessed has changed when it did by more than this part of what is mapped. It also grows with the interval.
+/// What is accessed has changed when it is beyond the usual by more than this part of what is mapped. It also grows with the interval.
 const ACCESSED_CHANGES: u64 = 4;
+/// What was usual and is not seen again is forgotten in about this time.
+const USUAL: Duration = Duration::from_secs(60);
 
 /// A process as it was seen last.
 #[derive(Clone, Copy, Debug)]
@@ -64,8 +66,11 @@ struct Seen {
     /// When it was first seen with memory that huge pages could map.
     since: Duration,
     mapped: u64,
-    accessed: u64,
     huge: u64,
+    /// The least and the most that it accessed between two looks of late. What goes over a part of its memory often and over all of
+    /// it at times is no other program each time.
+    least: u64,
+    most: u64,
 }
 
 impl Seen {
@@ -74,17 +79,34 @@ impl Seen {
             process: summary.process,
             since,
             mapped: summary.mapped_bytes,
-            accessed: summary.accessed_bytes,
             huge: summary.huge_bytes,
+            least: summary.accessed_bytes,
+            most: summary.accessed_bytes,
         }
     }
 
+    /// Whether it is another than it was `before`. It accessed as much at this look as its least and its most say.
     fn differs_from(&self, before: &Seen) -> bool {
         let bound = self.mapped.max(before.mapped);
         self.mapped.abs_diff(before.mapped) > bound / MAPPED_CHANGES
             || self.huge.abs_diff(before.huge) > bound / MAPPED_CHANGES
-            || self.accessed.abs_diff(before.accessed) > bound / ACCESSED_CHANGES
+            || self.most.saturating_sub(before.most) > bound / ACCESSED_CHANGES
+            || before.least.saturating_sub(self.least) > bound / ACCESSED_CHANGES
     }
+
+    /// With what was usual `before`, which is `elapsed` ago.
+    fn as_usual(mut self, before: &Seen, elapsed: Duration) -> Self {
+        let (least, most) = (before.least, before.most);
+        self.least = (self.least).min(least + forgotten(self.least.saturating_sub(least), elapsed));
+        self.most = (self.most).max(most - forgotten(most.saturating_sub(self.most), elapsed));
+        self
+    }
+}
+
+/// What is forgotten of that many bytes after that time.
+fn forgotten(bytes: u64, elapsed: Duration) -> u64 {
+    let milliseconds = |time: Duration| time.as_secs() * 1000 + u64::from(time.subsec_millis());
+    bytes / milliseconds(USUAL) * milliseconds(elapsed.min(USUAL))
 }
 
 /// Follows the programs' changes.
@@ -93,6 +115,8 @@ pub(super) struct Rhythm {
     interval: Interval,
     gap: Duration,
     seen: Vec<Seen>,
+    /// When that was.
+    looked: Duration,
     /// What the last look cost, in seconds.
     cost: f64,
     /// Time since the last interval that counted.
@@ -105,6 +129,7 @@ impl Rhythm {
             interval,
             gap: Interval::SHORTEST,
             seen: Vec::new(),
+            looked: Duration::ZERO,
             cost: 0.0,
             uncounted: Duration::ZERO,
         }
@@ -162,6 +187,7 @@ impl Rhythm {
     /// Remembers what is there now. Whether something is new, or changed.
     fn update(&mut self, now: Duration, summaries: &[ProcessSummary]) -> bool {
         let mut before = std::mem::take(&mut self.seen).into_iter().peekable();
+        let elapsed = now.saturating_sub(std::mem::replace(&mut self.looked, now));
         let mut changes = false;
         for summary in summaries.iter().filter(|summary| summary.regions > 0) {
             while before
@@ -172,7 +198,8 @@ impl Rhythm {
             let seen = Seen::of(summary, known.map_or(now, |known| known.since));
             let is_new = now.saturating_sub(seen.since) < NEW;
             changes |= is_new || known.is_none_or(|known| seen.differs_from(&known));
-            self.seen.push(seen);
+            self.seen
+                .push(known.map_or(seen, |known| seen.as_usual(&known, elapsed)));
         }
         changes
     }
@@ -228,6 +255,43 @@ mod tests {
         now += rhythm.next(now, &calm, 1e-4, 1.0);
         let other_use = [summary(1, 512 * MIB, 400 * MIB), calm[1]];
         assert_eq!(rhythm.next(now, &other_use, 1e-4, 1.0), Interval::SHORTEST);
+    }
+
+    /// As a program does that goes over its hot part all the time and over all of its memory every four seconds.
+    #[test]
+    fn a_program_that_takes_turns_settles() {
+        let (mut rhythm, mut now) = (Rhythm::new(Interval::Auto), Duration::ZERO);
+        let mut last = now;
+        let mut look = |rhythm: &mut Rhythm, hot| {
+            let passes = |time: Duration| time.as_secs() / 4;
+            let accessed = if passes(now) > passes(last) { 512 } else { hot };
+            last = now;
+            now += rhythm.next(now, &[summary(1, 512 * MIB, accessed * MIB)], 1e-4, 1.0);
+            now - last
+        };
+        for _ in 0..200 {
+            look(&mut rhythm, 50);
+        }
+        assert_eq!(look(&mut rhythm, 50), Interval::LONGEST);
+    }
+
+    #[test]
+    fn what_a_program_did_is_forgotten_when_it_no_longer_does_it() {
+        let calm = [summary(1, 512 * MIB, 0)];
+        let mut quiet = Rhythm::new(Interval::Auto);
+        for second in 0..60 {
+            quiet.next(Duration::from_secs(second), &calm, 1e-4, 1.0);
+        }
+        let awake = [summary(1, 512 * MIB, 512 * MIB)];
+        let minute = Duration::from_secs(60);
+        assert_eq!(quiet.next(minute, &awake, 1e-4, 1.0), Interval::SHORTEST);
+        for second in 61..120 {
+            quiet.next(Duration::from_secs(second), &calm, 1e-4, 1.0);
+        }
+        assert_eq!(
+            quiet.next(minute * 2, &awake, 1e-4, 1.0),
+            Interval::SHORTEST
+        );
     }
 
     #[test]
