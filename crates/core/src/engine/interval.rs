@@ -52,7 +52,7 @@ const NEW: Duration = Duration::from_secs(5);
 const LOOKING_SHARE: f64 = 0.02;
 /// The same where all CPUs are busy: then programs lose what looking takes.
 const LOOKING_SHARE_WHEN_BUSY: f64 = 0.005;
-/// What is mapped, or mapped by huge pages, has changed when it did by more than this part.
+/// What is mapped has changed when it did by more than this part.
 const MAPPED_CHANGES: u64 = 32;
 /// What is accessed has changed when it is beyond the usual by more than this part of what is mapped. It also grows with the interval.
 const ACCESSED_CHANGES: u64 = 4;
@@ -89,7 +89,7 @@ impl Seen {
     fn differs_from(&self, before: &Seen) -> bool {
         let bound = self.mapped.max(before.mapped);
         self.mapped.abs_diff(before.mapped) > bound / MAPPED_CHANGES
-            || self.huge.abs_diff(before.huge) > bound / MAPPED_CHANGES
+            || self.huge != before.huge
             || self.most.saturating_sub(before.most) > bound / ACCESSED_CHANGES
             || before.least.saturating_sub(self.least) > bound / ACCESSED_CHANGES
     }
@@ -292,6 +292,21 @@ mod tests {
             quiet.next(minute * 2, &awake, 1e-4, 1.0),
             Interval::SHORTEST
         );
+    }
+
+    #[test]
+    fn a_program_is_looked_at_often_while_it_is_made_huge() {
+        let (mut rhythm, mut now) = (Rhythm::new(Interval::Auto), Duration::ZERO);
+        let calm = summary(1, 512 * MIB, 100 * MIB);
+        looks(&mut rhythm, &mut now, 60, &[calm]);
+        let mut huge_bytes = 0;
+        for _ in 0..10 {
+            huge_bytes += 2 * MIB;
+            let promoted = ProcessSummary { huge_bytes, ..calm };
+            let interval = rhythm.next(now, &[promoted], 1e-4, 1.0);
+            assert_eq!(interval, Interval::SHORTEST);
+            now += interval;
+        }
     }
 
     #[test]
