@@ -47,6 +47,20 @@ fn a_program_that_gains_nothing_is_left_alone_and_measured_ever_more_seldom() {
     assert!(machine.measured <= 14, "{} times", machine.measured);
 }
 
+/// Where a CPU is idle, a promotion costs nobody anything while the program rests.
+#[test]
+fn a_program_that_rests_while_it_is_measured_is_measured_again() {
+    let mut machine = machine(Some(certain(0.0, 0.0)));
+    machine.idle_cpus = Some(1.0);
+    let policy = policy("adaptive", &[]);
+    let mut engine = Engine::new(policy, Budgets::default(), Interval::Auto);
+    go_on(&mut engine, &mut machine, 60);
+    assert_eq!(machine.huge_pages(1), 0);
+    machine.gains = Some([(1, Some(certain(0.3, 1.0)))].into());
+    go_on(&mut engine, &mut machine, 120);
+    assert_eq!(machine.huge_pages(1) as u64, REGIONS);
+}
+
 #[test]
 fn a_program_whose_gain_nobody_can_tell_is_promoted_as_before() {
     let mut unknown = machine(None);

@@ -34,8 +34,9 @@ pub(super) struct Deal {
 }
 
 impl Deal {
+    /// What saves nothing does not pay, also where it costs nothing: of a program that rests, where a CPU is idle.
     pub(super) fn pays(self) -> bool {
-        self.gain >= self.price
+        self.gain > 0.0 && self.gain >= self.price
     }
 
     /// The same at a higher price.

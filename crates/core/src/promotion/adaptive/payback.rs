@@ -215,7 +215,7 @@ impl Paybacks {
         let saved = gain.saved_at_most();
         let expected = life.lived.min(horizon);
         let terms = measured.terms(&gain, saved, expected, price);
-        if terms.translation * left.best < terms.copy {
+        if !terms.promotion(left.best + 1.0, 0, 0.0).pays() {
             if measured.is_old(life.lived) {
                 life.asked.huge = Some(left.translations);
             }
