@@ -105,6 +105,19 @@ impl Exchanges {
     }
 }
 
+/// Why a host exchanges nothing, [`Exchanges::refusal`], in words. A reason that is not known is its own word.
+#[must_use]
+pub fn refusal_in_words(refusal: &str) -> &str {
+    match refusal {
+        "devices" => "devices are assigned to this guest",
+        "encrypted" => "this guest is encrypted",
+        "memory" => "this guest's memory is shared, of a file or hugetlb",
+        "host" => "its kernel or its daemon cannot",
+        "unknown" => "it does not say why",
+        other => other,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -30,6 +30,28 @@ fn a_counter_of_tlb_misses_is_told() {
 }
 
 #[test]
+fn a_guest_is_told_why_its_host_exchanges_nothing() {
+    let kernel = FakeKernel::new();
+    let feature = |kernel: &FakeKernel| {
+        let boundary: Arc<dyn Kernel> = Arc::new(kernel.clone());
+        let mut features = doctor::examine(&boundary).features.into_iter();
+        features.find(|feature| feature.name.starts_with("exchanges of memory"))
+    };
+    assert_eq!(feature(&kernel), None, "without the device");
+    let device = "/sys/bus/pci/drivers/mega_exchange/0000:00:05.0/mega_exchange";
+    for name in ["requests", "exchanged", "refused", "lied", "unsettled"] {
+        let path = format!("{device}/{name}").into();
+        kernel.state().files.insert(path, b"0\n".to_vec());
+    }
+    let refusal = format!("{device}/refusal");
+    for (says, state) in [("none\n", State::Available), ("memory\n", State::Missing)] {
+        let path = (&refusal).into();
+        kernel.state().files.insert(path, says.into());
+        assert_eq!(feature(&kernel).unwrap().state, state, "{says}");
+    }
+}
+
+#[test]
 fn every_feature_says_what_was_seen_and_what_to_do() {
     let kernel: Arc<dyn Kernel> = Arc::new(LiveKernel);
     let examination = doctor::examine(&kernel);

@@ -44,8 +44,9 @@ pub(super) fn features(probes: &Probes, choice: &Choice) -> Vec<Feature> {
         tlb_miss_counter(probes),
         super::module::feature(probes),
         giant_pages(probes),
-        hzmem(probes),
     ]);
+    features.extend(probes.exchanges.as_ref().map(super::exchange::feature));
+    features.push(hzmem(probes));
     features
 }
 

@@ -5,6 +5,7 @@
 
 mod consumers;
 mod decide;
+mod exchange;
 mod experiment;
 mod faults;
 mod left_behind;

@@ -10,6 +10,7 @@ use super::experiment::{self, Experiment};
 use super::program_text::Tried;
 use crate::Error;
 use crate::act::giant::GiantPages;
+use crate::exchanges::Exchanges;
 use crate::hzmem;
 use crate::kernel::{Kernel, PagemapScan, category};
 use crate::module::Device;
@@ -66,6 +67,8 @@ pub(super) struct Probes {
     pub(super) tlb_miss_counter: io::Result<()>,
     /// Whether giant pages can be made.
     pub(super) giant_pages: Result<(), Error>,
+    /// What the host exchanges; `None` where it has not given this machine the device for that.
+    pub(super) exchanges: Option<Exchanges>,
 }
 
 impl Probes {
@@ -104,6 +107,7 @@ pub(super) fn look(boundary: &Arc<dyn Kernel>) -> Probes {
         tlb_miss_counter: kernel.try_tlb_miss_counter(),
         module: Device::open(Arc::clone(boundary)).map(|device| *device.info()),
         giant_pages: GiantPages::open(Arc::clone(boundary)).map(drop),
+        exchanges: Exchanges::read(kernel),
     }
 }
 

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use mega_linux::exchanges::Exchanges;
+use mega_linux::exchanges::{Exchanges, refusal_in_words};
 use serde::{Deserialize, Serialize};
 
 use super::causes_in_words;
@@ -65,18 +65,6 @@ impl ExchangeReport {
             text += &format!("; it exchanges nothing: {}", refusal_in_words(refusal));
         }
         text
-    }
-}
-
-/// Why a host exchanges nothing.
-fn refusal_in_words(refusal: &str) -> &str {
-    match refusal {
-        "devices" => "devices are assigned to this guest",
-        "encrypted" => "this guest is encrypted",
-        "memory" => "this guest's memory is shared, of a file or hugetlb",
-        "host" => "its kernel or its daemon cannot",
-        "unknown" => "it does not say why",
-        other => other,
     }
 }
 
