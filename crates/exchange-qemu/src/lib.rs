@@ -8,7 +8,6 @@
 //! it learns where the guest's memory is mapped, which holds for any machine type and size.
 
 mod decode;
-mod ivshmem;
 mod machine;
 mod plugin;
 mod qmp;

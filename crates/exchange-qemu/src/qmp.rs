@@ -1,15 +1,14 @@
 //! QEMU's monitor, as far as it is needed.
 
 use std::collections::VecDeque;
-use std::io::{self, IoSlice, Read, Write};
-use std::mem::MaybeUninit;
+use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
+use mega_exchange::ivshmem::send_with;
 use serde_json::{Value, json};
 
 use crate::Error;
@@ -168,22 +167,4 @@ fn connect(path: &Path) -> io::Result<UnixStream> {
             result => return result,
         }
     }
-}
-
-/// Sends all bytes, and a descriptor with the first.
-pub(crate) fn send_with(stream: &UnixStream, bytes: &[u8], fd: BorrowedFd<'_>) -> io::Result<()> {
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-    let mut ancillary = SendAncillaryBuffer::new(&mut space);
-    let fds = [fd];
-    if !ancillary.push(SendAncillaryMessage::ScmRights(&fds)) {
-        return Err(io::ErrorKind::OutOfMemory.into());
-    }
-    let sent = sendmsg(
-        stream,
-        &[IoSlice::new(bytes)],
-        &mut ancillary,
-        SendFlags::NOSIGNAL,
-    )?;
-    let mut stream = stream;
-    stream.write_all(bytes.get(sent..).unwrap_or_default())
 }

@@ -5,14 +5,14 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 
 use mega_exchange::daemon::Connection;
-use mega_exchange::{Exchanger, Server, Unserved};
+use mega_exchange::{Exchanger, Server, Unserved, ivshmem};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use serde_json::json;
 
 use crate::plugin::say;
 use crate::qmp::Qmp;
-use crate::{Error, decode, ivshmem, machine};
+use crate::{Error, decode, machine};
 
 /// How often we look whether the device is still there, when nothing happens.
 const LOOK_FOR_DEVICE: Timespec = Timespec {
@@ -128,7 +128,7 @@ impl Service {
 
     /// Has QEMU make the device, which takes the other end of our socket for an ivshmem server's.
     fn add_device(&mut self, options: &Options, theirs: &UnixStream) -> Result<(), Error> {
-        ivshmem::introduce(&self.device, self.server.memory(), self.server.doorbell())
+        ivshmem::introduce(&self.device, &self.server)
             .map_err(Error::system("introduce the device"))?;
         let chardev = format!("{}-socket", options.id);
         self.qmp.give(&chardev, theirs.as_fd())?;

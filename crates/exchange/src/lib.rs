@@ -27,6 +27,7 @@ pub mod c;
 pub mod daemon;
 mod error;
 mod exchanger;
+pub mod ivshmem;
 mod kernel;
 mod mappings;
 mod memory;
