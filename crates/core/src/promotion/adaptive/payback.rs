@@ -19,7 +19,7 @@ use crate::process::ProcessId;
 
 use super::deal::Terms;
 
-/// How many times as old as at its last measurement a process must be to be measured again.
+/// How many times as old as at its last measurement a process must be to be measured again, where that lets nothing be promoted.
 const MEASURE_AGAIN: f64 = 2.0;
 
 /// What is paid back before a process has this age, in seconds, is paid back soon: if it lives for five, it has it back and the time that
@@ -75,6 +75,8 @@ struct Life {
     /// CPU seconds that promotions cost since it was measured first, and what they saved since.
     spent: f64,
     saved: f64,
+    /// What was promoted before the last measurement saves, in CPU seconds a second.
+    saving: f64,
 }
 
 /// What a measurement is wanted for, as of the last decision: so many translations, of base pages or of huge ones.
@@ -130,13 +132,19 @@ impl Life {
             ..self
         };
         if let Some((measured, gain)) = self.huge.and_then(|known| Some((known, known.gain?))) {
-            let mean = f64::midpoint(self.made.translations, made.translations);
-            let share = measured.made_since(mean) / measured.translations.max(1.0);
             let promotions = made.regions.saturating_sub(self.made.regions) as f64;
             life.spent += promotions * price.cpu_seconds(&gain);
-            life.saved += share.min(1.0) * gain.saved_share.value.max(0.0) * gain.cpus * interval;
+            let mean = f64::midpoint(self.made.translations, made.translations);
+            life.saved += self.saving_of(&measured, &gain, mean) * interval;
         }
         life
+    }
+
+    /// What promotions that took away so many translations save, in CPU seconds a second.
+    fn saving_of(&self, measured: &Measured, gain: &Gain, made: f64) -> f64 {
+        let kept = (made / measured.made.max(1.0)).min(1.0);
+        let share = (measured.made_since(made) / measured.translations.max(1.0)).min(1.0);
+        kept * self.saving + share * gain.saved_share.value.max(0.0) * gain.cpus
     }
 
     /// How many promotions are affordable, of which the best is paid back in so many seconds.
@@ -211,21 +219,23 @@ impl Paybacks {
             return Some(usual);
         };
         measured.is_about(left.translations + measured.made_since(life.made.translations));
+        let measured = *measured;
         // The meter may miss touches: only what surely is not paid back is left alone.
         let saved = gain.saved_at_most();
         let expected = life.lived.min(horizon);
         let terms = measured.terms(&gain, saved, expected, price);
-        if !terms.promotion(left.best + 1.0, 0, 0.0).pays() {
-            if measured.is_old(life.lived) {
-                life.asked.huge = Some(left.translations);
-            }
-            return None;
+        let pays = terms.promotion(left.best + 1.0, 0, 0.0).pays();
+        let affordable = if pays {
+            let payback = terms.copy / (saved * left.best / measured.translations.max(1.0));
+            life.affordable(payback, terms.copy, &gain)
+        } else {
+            0
+        };
+        // It may have rested while it was measured, and gain more at other times.
+        if affordable == 0 && measured.is_old(life.lived) {
+            life.asked.huge = Some(left.translations);
         }
-        let payback = terms.copy / (saved * left.best / measured.translations.max(1.0));
-        Some(Offer {
-            terms,
-            affordable: life.affordable(payback, terms.copy, &gain),
-        })
+        pays.then_some(Offer { terms, affordable })
     }
 
     /// What a giant page is worth for a process that has so many huge pages in use; `None` as long as that is not known.
@@ -285,6 +295,10 @@ impl Paybacks {
             return;
         };
         life.lived = life.lived.max(age.as_secs_f64());
+        if let (Some(measured), Some(_)) = (life.huge, life.asked.huge) {
+            let saving = |gain| life.saving_of(&measured, &gain, life.made.translations);
+            life.saving = measured.gain.map_or(0.0, saving);
+        }
         let measured = |translations| Measured {
             // A process that lives for a moment only is not measured again at once.
             at: life.lived.max(1.0),
@@ -295,5 +309,93 @@ impl Paybacks {
         life.huge = life.asked.huge.map(measured).or(life.huge);
         life.giant = life.asked.giant.map(measured).or(life.giant);
         life.asked = Asked::default();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::worth::Estimate;
+
+    const PROCESS: ProcessId = ProcessId {
+        pid: 1,
+        start_time: 1,
+    };
+
+    fn gain(cpus: f64) -> Gain {
+        Gain {
+            saved_share: Estimate::exact(0.3),
+            cpus,
+            cost_cpu_seconds: 1.0,
+            payback_seconds: None,
+            saved_by_giant_share: None,
+        }
+    }
+
+    /// A process 100 seconds old, whose promotions have not yet saved what they cost. It was measured at that age.
+    fn in_debt(at: f64, gain: Gain) -> Paybacks {
+        let made = Made {
+            regions: 1,
+            translations: 500.0,
+        };
+        let measured = Measured {
+            at,
+            gain: Some(gain),
+            made: 0.0,
+            translations: 1e3,
+        };
+        let life = Life {
+            lived: 100.0,
+            made,
+            huge: Some(measured),
+            spent: 9.0,
+            saved: 1.0,
+            ..Life::default()
+        };
+        Paybacks {
+            lives: [(PROCESS, life)].into(),
+        }
+    }
+
+    fn affordable(paybacks: &mut Paybacks) -> usize {
+        let left = Left {
+            translations: 500.0,
+            best: 500.0,
+        };
+        let price = Price {
+            busy: 0.0,
+            ..Price::default()
+        };
+        let circumstances = Circumstances {
+            measures: true,
+            price,
+            ..Circumstances::default()
+        };
+        let offer = paybacks.offer(PROCESS, left, 600.0, &circumstances);
+        offer.unwrap().affordable
+    }
+
+    /// It may have rested when it was measured last.
+    #[test]
+    fn a_process_in_debt_is_measured_again_when_it_is_twice_as_old() {
+        for (at, asked) in [(50.0, [PROCESS].as_slice()), (51.0, &[])] {
+            let mut paybacks = in_debt(at, gain(1e-3));
+            assert_eq!(affordable(&mut paybacks), 0);
+            assert_eq!(paybacks.unmeasured(), asked);
+        }
+    }
+
+    #[test]
+    fn what_was_promoted_before_a_measurement_goes_on_to_save() {
+        let mut paybacks = in_debt(50.0, gain(1.0));
+        assert_eq!(affordable(&mut paybacks), 0);
+        paybacks.learn(PROCESS, Some(gain(1e-3)), Duration::ZERO);
+        let life = paybacks.lives[&PROCESS];
+        // Half of all translations, each second 0.3 of a CPU.
+        let later = life.after(20.0, life.made, &Price::default());
+        assert!((later.saved - 4.0).abs() < 1e-9, "{}", later.saved);
+        // What is unmapped saves nothing more.
+        let gone = life.after(20.0, Made::default(), &Price::default());
+        assert!((gone.saved - 2.5).abs() < 1e-9, "{}", gone.saved);
     }
 }
