@@ -49,14 +49,21 @@ static void a_part(char *memory)
 	tap_equal(wrong_pages(memory, GIANT, 0, 1), 0, "and no byte changed");
 }
 
-/* To an address of another alignment it has to come apart first. */
+/*
+ * To an address of another alignment it has to come apart first. By then khugepaged may have made a huge page of base pages, which is
+ * no wonder where all takes long.
+ */
 static char *by(char *memory, size_t distance, size_t huge, const char *what)
 {
+	long collapsed = vmstat("thp_collapse_alloc");
 	char *moved = move(memory, GIANT, room_for(2 * GIANT) + distance);
+	size_t found;
 
 	tap_equal(giant_kib(moved, GIANT), 0, "moved by %s it is not giant", what);
-	tap_equal(regions_of(device, (char *)((uintptr_t)moved & ~(HUGE - 1)), GIANT, 21), huge,
-		  "moved by %s: 2 MiB pages", what);
+	found = regions_of(device, (char *)((uintptr_t)moved & ~(HUGE - 1)), GIANT, 21);
+	collapsed = vmstat("thp_collapse_alloc") - collapsed;
+	tap_ok(found >= huge && found <= huge + collapsed, "moved by %s: %zu 2 MiB pages, of which khugepaged made at most %ld",
+	       what, found, collapsed);
 	tap_equal(wrong_pages(moved, GIANT, 0, 1), 0, "moved by %s: no byte changed", what);
 	return moved;
 }
