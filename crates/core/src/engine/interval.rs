@@ -52,7 +52,7 @@ const NEW: Duration = Duration::from_secs(5);
 const LOOKING_SHARE: f64 = 0.02;
 /// The same where all CPUs are busy: then programs lose what looking takes.
 const LOOKING_SHARE_WHEN_BUSY: f64 = 0.005;
-/// What is mapped has changed when it did by more than this part.
+/// What is mapped, or mapped by huge pages, has changed when it did by more than this part.
 const MAPPED_CHANGES: u64 = 32;
 /// What is accessed has changed when it is beyond the usual by more than this part of what is mapped. It also grows with the interval.
 const ACCESSED_CHANGES: u64 = 4;
@@ -67,6 +67,8 @@ struct Seen {
     since: Duration,
     mapped: u64,
     huge: u64,
+    /// Regions that the engine had promoted.
+    promoted: u64,
     /// The least and the most that it accessed between two looks of late. What goes over a part of its memory often and over all of
     /// it at times is no other program each time.
     least: u64,
@@ -80,6 +82,7 @@ impl Seen {
             since,
             mapped: summary.mapped_bytes,
             huge: summary.huge_bytes,
+            promoted: summary.tally.promoted,
             least: summary.accessed_bytes,
             most: summary.accessed_bytes,
         }
@@ -89,7 +92,8 @@ impl Seen {
     fn differs_from(&self, before: &Seen) -> bool {
         let bound = self.mapped.max(before.mapped);
         self.mapped.abs_diff(before.mapped) > bound / MAPPED_CHANGES
-            || self.huge != before.huge
+            || self.huge.abs_diff(before.huge) > bound / MAPPED_CHANGES
+            || self.promoted > before.promoted
             || self.most.saturating_sub(before.most) > bound / ACCESSED_CHANGES
             || before.least.saturating_sub(self.least) > bound / ACCESSED_CHANGES
     }
@@ -299,14 +303,17 @@ mod tests {
         let (mut rhythm, mut now) = (Rhythm::new(Interval::Auto), Duration::ZERO);
         let calm = summary(1, 512 * MIB, 100 * MIB);
         looks(&mut rhythm, &mut now, 60, &[calm]);
-        let mut huge_bytes = 0;
+        let mut grown = calm;
         for _ in 0..10 {
-            huge_bytes += 2 * MIB;
-            let promoted = ProcessSummary { huge_bytes, ..calm };
-            let interval = rhythm.next(now, &[promoted], 1e-4, 1.0);
+            grown.huge_bytes += 2 * MIB;
+            grown.tally.promoted += 1;
+            let interval = rhythm.next(now, &[grown], 1e-4, 1.0);
             assert_eq!(interval, Interval::SHORTEST);
             now += interval;
         }
+        // A huge page that comes or goes by itself is none of mega's.
+        grown.huge_bytes -= 2 * MIB;
+        assert!(rhythm.next(now, &[grown], 1e-4, 1.0) > Interval::SHORTEST);
     }
 
     #[test]
