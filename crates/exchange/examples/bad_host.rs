@@ -15,14 +15,10 @@ use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use std::thread;
 use std::time::Duration;
 
+use mega_exchange::state::{DONE, PENDING, RUNNING};
 use mega_exchange::{BLOCK_BYTES, Pair, Server, SharedPage, ivshmem};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
-
-/// States, of a request and of a pair (`mega_exchange.h`).
-const PENDING: u32 = 1;
-const RUNNING: u32 = 2;
-const DONE: u32 = 3;
 
 /// How many pairs it exchanges before it dies.
 const LAST_PAIRS: usize = 3;

@@ -38,5 +38,5 @@ pub use backend::Backend;
 pub use error::{Error, Refusal};
 pub use exchanger::Exchanger;
 pub use memory::{BLOCK_BYTES, Blocks, Memory, Pair, Range};
-pub use page::{MAX_PAIRS, PAGE_BYTES, SharedHeader, SharedPage, SharedPair, Unserved};
+pub use page::{MAX_PAIRS, PAGE_BYTES, SharedHeader, SharedPage, SharedPair, Unserved, state};
 pub use server::{HOST_PEER, Served, Server};

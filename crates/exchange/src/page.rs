@@ -39,13 +39,14 @@ pub enum Unserved {
     Other = 5,
 }
 
-/// `state`, of a request and of a pair.
-pub(crate) mod state {
-    pub(crate) const IDLE: u32 = 0;
-    pub(crate) const PENDING: u32 = 1;
-    pub(crate) const RUNNING: u32 = 2;
-    pub(crate) const DONE: u32 = 3;
-    pub(crate) const CANCELLED: u32 = 4;
+/// `state`, of a request and of a pair (`MEGA_EXCHANGE_…` in `mega_exchange.h`).
+#[allow(missing_docs)]
+pub mod state {
+    pub const IDLE: u32 = 0;
+    pub const PENDING: u32 = 1;
+    pub const RUNNING: u32 = 2;
+    pub const DONE: u32 = 3;
+    pub const CANCELLED: u32 = 4;
 }
 
 /// `struct mega_exchange_header`.

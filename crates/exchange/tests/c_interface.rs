@@ -12,13 +12,11 @@ use std::thread;
 use std::time::Duration;
 
 use mega_exchange::daemon::{Answer, Received, answer, receive};
+use mega_exchange::state::{PENDING, RUNNING};
 use mega_exchange::{BLOCK_BYTES, Backend, Blocks, Memory, Refusal, Server};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::net::sockopt::socket_peercred;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
-
-const PENDING: u32 = 1;
-const RUNNING: u32 = 2;
 
 #[test]
 fn a_c_program_exchanges_and_serves() {

@@ -14,13 +14,8 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 
 use guest::{BLOCK, GUEST, Guest, Kind, Random, exchanger, pair};
+use mega_exchange::state::{CANCELLED, DONE, IDLE, PENDING, RUNNING};
 use mega_exchange::{MAX_PAIRS, Pair, Served, Server, SharedPage};
-
-const IDLE: u32 = 0;
-const PENDING: u32 = 1;
-const RUNNING: u32 = 2;
-const DONE: u32 = 3;
-const CANCELLED: u32 = 4;
 
 /// Writes a request as a guest does, with its number.
 fn request(page: &SharedPage, pairs: &[Pair], sequence: u64) {

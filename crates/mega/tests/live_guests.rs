@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 use live::daemon::Daemon;
 use live::{HUGE_PAGE, mega, run, until};
 use mega_exchange::daemon::{Connection, Request};
+use mega_exchange::state::{DONE, PENDING};
 use mega_exchange::{Pair, Server};
 use mega_lab::mapping::{Area, HUGE_PAGE as HUGE_PAGE_BYTES, WORDS_PER_PAGE};
 use mega_lab::resident;
@@ -27,10 +28,6 @@ const GUEST: u64 = 4 << 30;
 const BLOCKS: u64 = 64;
 const ROUNDS: u64 = 20;
 const WORDS: usize = HUGE_PAGE_BYTES / 8;
-/// The states of a request that nobody has begun, and of one that was answered (`mega_exchange.h`).
-const PENDING: u32 = 1;
-const DONE: u32 = 3;
-
 const GIANT_PAGE: u64 = 1 << 30;
 /// Wherever it begins, memory of so many blocks has a whole span.
 const ONE_SPAN: u64 = 1023;

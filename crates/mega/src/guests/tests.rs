@@ -8,6 +8,7 @@ use std::time::Instant;
 
 use mega_core::HUGE_PAGE_SIZE;
 use mega_exchange::daemon::{Connection, Request};
+use mega_exchange::state::{DONE, PENDING};
 use mega_exchange::{PAGE_BYTES, Pair, Server};
 use mega_linux::kernel::fake::{FakeKernel, FakeModule, FakeProcess};
 use proptest::prelude::*;
@@ -15,8 +16,6 @@ use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg}
 
 use super::*;
 
-const PENDING: u32 = 1;
-const DONE: u32 = 3;
 /// Where the VMM maps its guest's memory, and where the guest sees it.
 const ADDRESS: u64 = 64 << 30;
 const GUEST: u64 = 4 << 30;
