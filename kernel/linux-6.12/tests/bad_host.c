@@ -12,10 +12,8 @@
 
 int main(int arguments, char **argument)
 {
-	int rounds = arguments == 2 ? atoi(argument[1]) : 0, promoted = 0;
-	long moved = 0, exchanged = 0;
-	size_t wrong = 0;
-	int device;
+	int rounds = arguments == 2 ? atoi(argument[1]) : 0, device;
+	struct promotions all;
 	char *span;
 
 	if (rounds < 1) {
@@ -28,20 +26,13 @@ int main(int arguments, char **argument)
 	span = map_spans(1);
 	fill(span, GIANT, 1);
 	promote_surely(device, span);
-	for (int i = 0; i < rounds; i++) {
-		struct mega_promote request = promote_elsewhere(device, span);
-
-		promoted += request.stop == MEGA_PROMOTE_DONE;
-		moved += request.moved;
-		exchanged += request.exchanged;
-		wrong += wrong_pages(span, GIANT, 0, 1);
-	}
-	tap_note("%ld of %ld huge pages exchanged", exchanged, moved);
+	all = promote_in_turn(device, span, rounds);
+	tap_note("%ld of %ld huge pages exchanged", all.exchanged, all.moved);
 	tap_note("the driver: %ld requests, %ld pairs too late, %ld lies, %ld unsettled, %ld not asked for as it was busy",
 		 host_count("requests"), host_count("cancelled"), host_count("lied"), host_count("unsettled"), host_count("busy"));
-	tap_equal(promoted, rounds, "a span is promoted into another chunk each time");
-	tap_equal(wrong, 0, "and no word of it changed");
-	tap_ok(exchanged > 0 && exchanged < moved, "some of it was exchanged, and the rest copied");
+	tap_equal(all.promoted, rounds, "a span is promoted into another chunk each time");
+	tap_equal(all.wrong, 0, "and no word of it changed");
+	tap_ok(all.exchanged > 0 && all.exchanged < all.moved, "some of it was exchanged, and the rest copied");
 	tap_ok(host_count("cancelled") > 0, "the host came too late");
 	tap_ok(host_count("lied") > 0, "it lied");
 	tap_ok(host_count("unsettled") > 0, "it died in the middle of a pair");

@@ -52,31 +52,21 @@ static void wait_for_host(void)
 
 static void exchanges(char *span, int rounds)
 {
-	unsigned long long nanoseconds = 0;
-	long moved = 0, exchanged = 0, busy;
-	int promoted = 0;
-	size_t wrong = 0;
+	struct promotions all;
+	long busy;
 
 	tell("exchanging\n");
-	for (int i = 0; i < rounds; i++) {
-		struct mega_promote request = promote_elsewhere(device, span);
-
-		promoted += request.stop == MEGA_PROMOTE_DONE;
-		moved += request.moved;
-		exchanged += request.exchanged;
-		nanoseconds += request.nanoseconds;
-		wrong += wrong_pages(span, GIANT, 0, 1);
-	}
+	all = promote_in_turn(device, span, rounds);
 	tell("checked\n");
-	tap_note("%d promotions of %llu ms in the mean: %ld huge pages moved, %ld of them exchanged", promoted,
-		 nanoseconds / rounds / 1000000, moved, exchanged);
+	tap_note("%d promotions of %llu ms in the mean: %ld huge pages moved, %ld of them exchanged", all.promoted,
+		 all.nanoseconds / rounds / 1000000, all.moved, all.exchanged);
 	busy = host_count("refused_busy");
 	tap_note("the driver: %ld requests, %ld pairs exchanged, %ld too late, %ld busy", host_count("requests"),
 		 host_count("exchanged"), host_count("cancelled"), busy);
-	tap_equal(promoted, rounds, "a span is promoted into another chunk each time");
-	tap_equal(wrong, 0, "and no word of it changed");
+	tap_equal(all.promoted, rounds, "a span is promoted into another chunk each time");
+	tap_equal(all.wrong, 0, "and no word of it changed");
 	/* A host that is late by a second is given up, and a page may be in use there for a moment; then it is copied. */
-	tap_ok(exchanged > 0 && exchanged + host_count("cancelled") + busy >= moved,
+	tap_ok(all.exchanged > 0 && all.exchanged + host_count("cancelled") + busy >= all.moved,
 	       "what the host was not too late or too busy for is exchanged, so nothing is copied");
 	tap_equal(host_count("refused") - busy, 0, "the host refuses nothing for another reason");
 	tap_equal(host_count("lied"), 0, "it does what it says");
@@ -103,23 +93,16 @@ static void *take_away_and_bring_back(void *nothing)
 /* The device goes and comes in the middle of promotions. */
 static void comes_and_goes(char *span, int rounds)
 {
-	int promoted = 0, exchanged = 0;
-	size_t wrong = 0;
+	struct promotions all;
 	pthread_t other;
 
 	pthread_create(&other, NULL, take_away_and_bring_back, NULL);
-	for (int i = 0; i < rounds; i++) {
-		struct mega_promote request = promote_elsewhere(device, span);
-
-		promoted += request.stop == MEGA_PROMOTE_DONE;
-		exchanged += request.exchanged;
-		wrong += wrong_pages(span, GIANT, 0, 1);
-	}
+	all = promote_in_turn(device, span, rounds);
 	over = true;
 	pthread_join(other, NULL);
-	tap_note("%d promotions, %d huge pages exchanged", promoted, exchanged);
-	tap_equal(promoted, rounds, "a device that comes and goes: a span is promoted each time");
-	tap_equal(wrong, 0, "and no word of it changed");
+	tap_note("%d promotions, %ld huge pages exchanged", all.promoted, all.exchanged);
+	tap_equal(all.promoted, rounds, "a device that comes and goes: a span is promoted each time");
+	tap_equal(all.wrong, 0, "and no word of it changed");
 }
 
 /* The device goes for good, as the host can save the machine only without it. */

@@ -163,6 +163,22 @@ struct mega_promote promote_elsewhere(int device, const char *span)
 	return request;
 }
 
+struct promotions promote_in_turn(int device, const char *span, int rounds)
+{
+	struct promotions all = { 0 };
+
+	for (int i = 0; i < rounds; i++) {
+		struct mega_promote request = promote_elsewhere(device, span);
+
+		all.promoted += request.stop == MEGA_PROMOTE_DONE;
+		all.moved += request.moved;
+		all.exchanged += request.exchanged;
+		all.nanoseconds += request.nanoseconds;
+		all.wrong += wrong_pages(span, GIANT, 0, 1);
+	}
+	return all;
+}
+
 char *giant_new(int device)
 {
 	char *span = map_spans(1);

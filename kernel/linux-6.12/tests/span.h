@@ -56,6 +56,16 @@ struct mega_promote promote_into(int device, const char *span, uint64_t chunk);
 /* Has the span promoted into another chunk than it is in, again while pages are busy for a moment. */
 struct mega_promote promote_elsewhere(int device, const char *span);
 
+/* Promotions of a span one after the other, each into another chunk than it is in, and what came of them. */
+struct promotions {
+	int promoted;
+	long moved, exchanged;
+	unsigned long long nanoseconds;
+	/* Pages of all of them together that are not what fill(span, GIANT, 1) wrote. */
+	size_t wrong;
+};
+struct promotions promote_in_turn(int device, const char *span, int rounds);
+
 /* Maps a span, fills it with seed 1 and has it promoted. */
 char *giant_new(int device);
 
