@@ -2,6 +2,7 @@
 
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
+use std::io;
 use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -20,6 +21,7 @@ use crate::act::warm::Warmer;
 use crate::calibrate::{self, Stored};
 use crate::observe::cgroups::{self, Cgroups};
 use crate::observe::idle::IdleCpus;
+use crate::observe::larger_folios::LargerFolios;
 use crate::observe::memory;
 use crate::observe::nodes::ProcessorNodes;
 use crate::observe::tracker::{FolioSizes, folios};
@@ -73,6 +75,7 @@ pub struct LinuxMachine {
     zero_counter: ZeroCounter,
     warmer: Warmer,
     idle: IdleCpus,
+    larger_folios: LargerFolios,
     /// Bytes of contiguity at the last observation.
     contiguity: u64,
     /// What counts for a promise of coverage; `None` for all memory.
@@ -101,6 +104,7 @@ impl LinuxMachine {
             zero_counter: ZeroCounter::default(),
             warmer: Warmer::default(),
             idle: IdleCpus::default(),
+            larger_folios: LargerFolios::default(),
             contiguity: 0,
             chosen: None,
             calibration: OnceCell::new(),
@@ -420,6 +424,35 @@ impl LinuxMachine {
         });
         seen.ok()?.ok()
     }
+
+    /// An estimate of how many bytes base page table entries of a target map of larger folios, by the size of these. `None` where
+    /// that is not known: not yet, or the kernel hides what is in frames (for want of `CAP_SYS_ADMIN`).
+    #[must_use]
+    pub fn larger_folios(&self, process: ProcessId) -> Option<FolioSizes> {
+        self.larger_folios.of(process)
+    }
+
+    /// Looks into a few regions, for what [`LinuxMachine::larger_folios`] estimates.
+    fn look_for_larger_folios(&mut self, observation: &Observation) {
+        let kernel = Arc::clone(self.host.kernel());
+        let turns = self
+            .larger_folios
+            .turns(kernel.as_ref(), kernel.now(), observation);
+        for turn in turns {
+            let seen = self.with_held(turn.process, |_, _| {
+                folios::look(kernel.as_ref(), turn.process.pid, &turn.regions, || {})
+            });
+            match seen {
+                Ok(Ok(seen)) => self.larger_folios.saw(&turn, &seen),
+                Ok(Err(error)) if error.kind() == io::ErrorKind::PermissionDenied => {
+                    self.larger_folios.are_hidden();
+                    return;
+                }
+                // It ended, or what it maps changed meanwhile.
+                Ok(Err(_)) | Err(_) => {}
+            }
+        }
+    }
 }
 
 impl Machine for LinuxMachine {
@@ -490,6 +523,7 @@ impl Machine for LinuxMachine {
         self.last_observation = Some(now);
         // Nobody took those of an earlier step: they are no longer wanted.
         self.refused = failures;
+        self.look_for_larger_folios(&observation);
         Ok(observation)
     }
 

@@ -16,6 +16,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use live::daemon::{Daemon, Place};
+use live::folios::SmallFolios;
 use live::{area, can_run, finish, mega, run, start, until, until_huge};
 use mega_core::Outcome;
 use mega_record::{Ending, Header, Look, Reader};
@@ -59,6 +60,39 @@ fn a_selected_program_gets_huge_pages_and_no_other() {
     until("totals in the log", || {
         log.lock().expect("the log").contains("mine: ")
     });
+}
+
+#[test]
+fn folios_between_base_and_huge_pages_are_told_from_base_pages() {
+    let name = "folios_between_base_and_huge_pages_are_told_from_base_pages";
+    // Before, no kernel takes any.
+    if !can_run(name) || live::kernel_version() < (6, 8) {
+        return;
+    }
+    let place = Place::new();
+    place.select_program("base");
+    let daemon = Daemon::start(&place);
+    let small = SmallFolios::taken_where("always");
+    let (program, ready) = start(&mut place.workload());
+    drop(small);
+    let bytes = area(&ready, "random").bytes;
+    let resident = mega_lab::resident::of(ready.pid).expect("its memory");
+    if resident.huge_bytes > 0 {
+        live::skip(
+            name,
+            "the kernel gave huge pages at fault (THP mode always)",
+        );
+        return;
+    }
+    until("the status to tell them", || {
+        let status = place.status(daemon.pid());
+        let folios = status["groups"][0]["processes"][0]["larger_folios"].clone();
+        let of_64_kib = |folios: &&Value| folios["size"] == 64 << 10;
+        let mapped = folios.as_array().into_iter().flatten().find(of_64_kib);
+        // Beside the area there is what every program has: its heap, its files.
+        mapped.is_some_and(|folios| folios["mapped"].as_u64() > Some(bytes / 4 * 3))
+    });
+    finish(program);
 }
 
 #[test]

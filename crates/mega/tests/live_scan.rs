@@ -5,9 +5,7 @@
 
 mod live;
 
-use std::fs;
-use std::path::PathBuf;
-
+use live::folios::SmallFolios;
 use live::{HUGE_PAGE, PAGE, area, finish, json, mega, number, regions_of, skip, start, workload};
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous};
 use serde_json::{Value, json};
@@ -209,31 +207,6 @@ fn shared_memory_that_cannot_be_huge_is_listed_with_a_remedy() {
     );
 }
 
-/// Whether faults take folios of 64 KiB; put back when it goes.
-struct SmallFolios {
-    path: PathBuf,
-    before: String,
-}
-
-impl SmallFolios {
-    /// Where memory asks for huge pages.
-    fn where_advised() -> Self {
-        let path = PathBuf::from("/sys/kernel/mm/transparent_hugepage/hugepages-64kB/enabled");
-        let choices = fs::read_to_string(&path).expect("the setting");
-        let mut choices = choices.split_whitespace();
-        let before = choices.find_map(|choice| choice.strip_prefix('[')?.strip_suffix(']'));
-        let before = before.expect("a choice").to_owned();
-        fs::write(&path, "madvise").expect("root may");
-        SmallFolios { path, before }
-    }
-}
-
-impl Drop for SmallFolios {
-    fn drop(&mut self) {
-        let _ = fs::write(&self.path, &self.before);
-    }
-}
-
 /// A region of this process's own: its first 16 pages are base pages, the others are in folios of 64 KiB. Its start.
 fn region_in_small_folios() -> u64 {
     let length = 2 << 21;
@@ -256,7 +229,7 @@ fn region_in_small_folios() -> u64 {
     // With a base page in it no fault takes a huge page, and none a folio over the first 16 pages.
     advise(Advice::LinuxNoHugepage);
     touch(0);
-    let _small = SmallFolios::where_advised();
+    let _small = SmallFolios::taken_where("madvise");
     advise(Advice::LinuxHugepage);
     (1..512).for_each(touch);
     start

@@ -3,8 +3,6 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use mega_core::HUGE_PAGE_SIZE;
-
 use crate::kernel::Kernel;
 use crate::settings::thp_mode::{self, ThpMode};
 
@@ -83,39 +81,27 @@ fn text(kernel: &dyn Kernel, path: &Path) -> Option<String> {
 
 /// Sizes between base and huge pages that faults may take (6.8), and where the kernel can, khugepaged makes too.
 fn smaller_sizes(kernel: &dyn Kernel) -> Option<String> {
-    let mut sizes: Vec<u64> = kernel
-        .list(Path::new(thp_mode::FOLDER))
-        .ok()?
-        .iter()
-        .filter_map(|name| {
-            name.to_str()?
-                .strip_prefix("hugepages-")?
-                .strip_suffix("kB")?
-                .parse()
-                .ok()
-        })
-        .filter(|&size: &u64| size << 10 < HUGE_PAGE_SIZE)
-        .filter(|size| {
-            let in_force = thp_mode::of_size(kernel, size << 10);
-            in_force.is_ok_and(|in_force| in_force.mode != ThpMode::Never)
-        })
-        .collect();
-    sizes.sort_unstable();
+    let on = |&size: &u64| {
+        let in_force = thp_mode::of_size(kernel, size);
+        in_force.is_ok_and(|in_force| in_force.mode != ThpMode::Never)
+    };
+    let all = thp_mode::smaller_sizes(kernel).into_iter();
+    let sizes: Vec<u64> = all.filter(on).collect();
     let by_khugepaged = match sizes.first()? {
-        size if khugepaged_makes(kernel, *size) => ", and khugepaged makes such ones",
+        &size if khugepaged_makes(kernel, size) => ", and khugepaged makes such ones",
         _ => "",
     };
-    let sizes: Vec<String> = sizes.iter().map(u64::to_string).collect();
+    let sizes: Vec<String> = sizes.iter().map(|size| (size >> 10).to_string()).collect();
     Some(format!(
-        "page faults may take folios of {} kB (hugepages-*kB/enabled){by_khugepaged}: mega counts their memory as base pages, and `mega scan` shows them",
+        "page faults may take folios of {} kB (hugepages-*kB/enabled){by_khugepaged}: policies treat their memory as base pages; `mega status --processes` estimates it, and `mega scan` shows where it is",
         sizes.join(", ")
     ))
 }
 
-/// Whether khugepaged collapses to folios of `size` kB where their mode lets it (7.2): since it does, it counts the ones it allocates.
+/// Whether khugepaged collapses to folios of `size` bytes where their mode lets it (7.2): since it does, it counts the ones it allocates.
 fn khugepaged_makes(kernel: &dyn Kernel, size: u64) -> bool {
-    let count = format!("hugepages-{size}kB/stats/collapse_alloc");
-    text(kernel, &Path::new(thp_mode::FOLDER).join(count)).is_some()
+    let count = thp_mode::folder_of(size).join("stats/collapse_alloc");
+    text(kernel, &count).is_some()
 }
 
 /// The operations by which a BPF program would choose page sizes, as they are called where they were proposed to Linux.

@@ -1,5 +1,7 @@
 //! The modes of transparent huge pages, the global one and those of each size (Linux 6.8), changed for a while.
 
+use std::collections::BTreeSet;
+use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -104,9 +106,28 @@ impl std::fmt::Display for InForce {
     }
 }
 
+/// What the kernel keeps for folios of `size` bytes.
+pub(crate) fn folder_of(size: u64) -> PathBuf {
+    Path::new(FOLDER).join(format!("hugepages-{}kB", size >> 10))
+}
+
 /// The file with the mode of folios of `size` bytes.
 fn path_of(size: u64) -> PathBuf {
-    Path::new(FOLDER).join(format!("hugepages-{}kB/enabled", size >> 10))
+    folder_of(size).join("enabled")
+}
+
+/// The sizes in bytes between a base page and a huge page that the kernel keeps anything for (Linux 6.8), ascending.
+pub(crate) fn smaller_sizes(kernel: &dyn Kernel) -> Vec<u64> {
+    let size_of = |name: OsString| -> Option<u64> {
+        let size = name.to_str()?.strip_prefix("hugepages-")?;
+        size.strip_suffix("kB")?
+            .parse::<u64>()
+            .ok()?
+            .checked_mul(1 << 10)
+    };
+    let names = kernel.list(Path::new(FOLDER)).unwrap_or_default();
+    let sizes: BTreeSet<u64> = names.into_iter().filter_map(size_of).collect();
+    sizes.range(..HUGE_PAGE_SIZE).copied().collect()
 }
 
 /// Reads the mode in force for huge pages.

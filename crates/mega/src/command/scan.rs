@@ -29,8 +29,8 @@ use crate::cli::Scan;
 use crate::exit::Failure;
 use crate::output::{self, bytes_or_dash};
 use crate::report::{
-    FolioReport, HostPage, Memory, NotEligibleReport, RegionReport, ScanReport, ScanTotals,
-    VERSION, region_reports, sizes_in_words, words,
+    HostPage, Memory, NotEligibleReport, RegionReport, ScanReport, ScanTotals, VERSION,
+    folios_in_words, region_reports, sizes_in_words, words,
 };
 
 /// How long the touch meter looks at most.
@@ -347,22 +347,16 @@ fn regions_in_words(rows: &[Vec<RegionReport>]) -> String {
             bytes_or_dash(sums.zero_filled),
         ];
         if any_folios {
-            cells.push(folios_in_words(sums.folios.as_deref()));
+            cells.push(
+                sums.folios
+                    .as_deref()
+                    .and_then(folios_in_words)
+                    .unwrap_or_else(|| "-".to_owned()),
+            );
         }
         table.row(cells);
     }
     format!("{table}\n")
-}
-
-fn folios_in_words(folios: Option<&[FolioReport]>) -> String {
-    let Some(folios) = folios.filter(|folios| !folios.is_empty()) else {
-        return "-".to_owned();
-    };
-    let of_each = folios.iter().map(|of_size| {
-        let mapped = bytes::format(of_size.mapped);
-        format!("{mapped} of {}", bytes::format(of_size.size))
-    });
-    of_each.collect::<Vec<_>>().join(", ")
 }
 
 fn would_in_words(would: &BTreeMap<String, Would>) -> String {
@@ -396,6 +390,7 @@ fn would_in_words(would: &BTreeMap<String, Would>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::report::FolioReport;
 
     #[test]
     fn what_is_left_alone_is_told_with_each_remedy_once() {

@@ -14,6 +14,7 @@ use mega_core::worth::Estimate;
 use mega_linux::exchanges::Exchanges;
 use mega_linux::guest::Vmms;
 use mega_linux::kernel::Kernel;
+use mega_linux::observe::tracker::FolioSizes;
 use mega_linux::physical::buddyinfo;
 use mega_linux::process::anatomy::anatomy;
 use mega_linux::process::not_eligible::NotEligible;
@@ -25,7 +26,7 @@ use crate::manager::closeup;
 use crate::report::{
     Actions, CompactionReport, ExchangeReport, FaultReport, GainReport, GroupStatus, HostPage,
     ManagerStatus, Memory, Mode, Observed, OwnCost, ProcessDetail, ProcessReport, RefusedReport,
-    TallyReport, TapeReport,
+    TallyReport, TapeReport, folio_reports,
 };
 
 /// What a manager has seen and done.
@@ -73,7 +74,9 @@ pub(crate) struct GroupSnapshot {
     pub(crate) refused_count: u64,
     /// Of the processes with memory that huge pages cannot map: how many bytes, by reason.
     pub(crate) not_eligible: BTreeMap<ProcessId, BTreeMap<String, u64>>,
-    /// The same, where it is and why, of the processes that somebody looks closely at.
+    /// What base page table entries map of larger folios in bytes, by their size, of the processes of which that is known.
+    pub(crate) larger_folios: BTreeMap<ProcessId, FolioSizes>,
+    /// What huge pages cannot map, where it is and why, of the processes that somebody looks closely at.
     pub(crate) left_alone: BTreeMap<ProcessId, Vec<NotEligible>>,
     /// The longest time that mega held a process's mmap lock in one go, since the start.
     pub(crate) longest_hold: Duration,
@@ -192,6 +195,7 @@ impl GroupSnapshot {
                     .get(&summary.process)
                     .cloned()
                     .unwrap_or_default(),
+                larger_folios: self.larger_folios.get(&summary.process).map(folio_reports),
                 gain: summary.gain.as_ref().map(GainReport::from),
                 saved_cpu_seconds: self.saved.get(&summary.process).copied(),
                 runs_guest: vmms.contain(summary.process.pid),

@@ -28,7 +28,8 @@ pub(crate) use process::{CellReport, LastFailure, MappingReport, ProcessDetail, 
 pub(crate) use record::{RecordReport, TapeReport};
 pub(crate) use replay::{PointReport, PolicyReplay, RecordingReport, ReplayReport};
 pub(crate) use scan::{
-    FolioReport, NotEligibleReport, RegionReport, ScanReport, ScanTotals, region_reports,
+    FolioReport, NotEligibleReport, RegionReport, ScanReport, ScanTotals, folio_reports,
+    folios_in_words, region_reports,
 };
 pub(crate) use status::{
     CompactionReport, FaultReport, GroupStatus, ManagerStatus, Mode, OwnCost, ProfileUse,
@@ -138,6 +139,10 @@ pub(crate) struct ProcessReport {
     /// Bytes of addresses that huge pages would be of use in and cannot map, by reason.
     #[serde(default)]
     pub(crate) not_eligible: BTreeMap<String, u64>,
+    /// An estimate of what base page table entries map of larger folios, by size; `null` where that is not known, or an older mega
+    /// answers.
+    #[serde(default)]
+    pub(crate) larger_folios: Option<Vec<FolioReport>>,
     /// What huge pages would have gained it when that was measured last; `null` where that was not, or an older mega answers.
     #[serde(default)]
     pub(crate) gain: Option<GainReport>,

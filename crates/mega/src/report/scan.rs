@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use mega_core::bytes;
 use mega_core::engine::Would;
 use mega_core::worth::Worth;
 use mega_core::{BASE_PAGE_SIZE, GIANT_PAGE_SIZE, ProcessObservation, Region};
 use mega_linux::observe::tracker::FolioSizes;
 use mega_linux::process::not_eligible::NotEligible;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::{HostPage, Memory};
 
@@ -60,7 +61,7 @@ impl From<&NotEligible> for NotEligibleReport {
 }
 
 /// Memory in folios of one size that base page table entries map, in bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct FolioReport {
     /// Of a folio: more than a base page.
     pub(crate) size: u64,
@@ -151,9 +152,18 @@ fn folios_of_all(regions: &[RegionReport]) -> Option<Vec<FolioReport>> {
     Some(folio_reports(&sums))
 }
 
-fn folio_reports(sizes: &FolioSizes) -> Vec<FolioReport> {
+pub(crate) fn folio_reports(sizes: &FolioSizes) -> Vec<FolioReport> {
     let report = |(&size, &mapped)| FolioReport { size, mapped };
     sizes.iter().map(report).collect()
+}
+
+/// `None` where there are none.
+pub(crate) fn folios_in_words(folios: &[FolioReport]) -> Option<String> {
+    let of_each = folios.iter().map(|of_size| {
+        let mapped = bytes::format(of_size.mapped);
+        format!("{mapped} of {}", bytes::format(of_size.size))
+    });
+    (!folios.is_empty()).then(|| of_each.collect::<Vec<_>>().join(", "))
 }
 
 /// The regions of an observation in bytes. `folios` are those of the regions that base pages map, where they are known.

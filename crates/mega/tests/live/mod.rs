@@ -7,6 +7,7 @@
 
 pub(crate) mod calibrated;
 pub(crate) mod daemon;
+pub(crate) mod folios;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};

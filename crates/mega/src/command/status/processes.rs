@@ -7,7 +7,7 @@ use mega_core::table::Table;
 
 use crate::processes::{self, Column};
 use crate::report::gain::seconds;
-use crate::report::{ManagerStatus, ProcessReport, sizes_in_words};
+use crate::report::{ManagerStatus, ProcessReport, folios_in_words, sizes_in_words};
 
 pub(super) fn in_words(managers: &[ManagerStatus], sort: Column, limit: Option<usize>) -> String {
     let mut rows = processes::rows(managers);
@@ -32,6 +32,7 @@ pub(super) fn in_words(managers: &[ManagerStatus], sort: Column, limit: Option<u
             .find(|process| process.pid == row.pid);
         if let Some(process) = found {
             text += &sizes_of(process);
+            text += &larger_folios_of(process);
             text += &gain_in_words(process);
             text += &left_alone_in_words(process);
         }
@@ -47,6 +48,16 @@ pub(super) fn in_words(managers: &[ManagerStatus], sort: Column, limit: Option<u
 fn sizes_of(process: &ProcessReport) -> String {
     sizes_in_words(None, process.runs_guest).map_or_else(String::new, |sizes| {
         format!("{} ({}): {sizes}\n", process.name, process.pid)
+    })
+}
+
+fn larger_folios_of(process: &ProcessReport) -> String {
+    let folios = process.larger_folios.as_deref().and_then(folios_in_words);
+    folios.map_or_else(String::new, |folios| {
+        format!(
+            "{} ({}): base page table entries map some {folios} (folios larger than a base page)\n",
+            process.name, process.pid
+        )
     })
 }
 
@@ -100,6 +111,19 @@ mod tests {
         let told = "redis-server (4711): huge pages save 31 % (27 to 35 %) of its CPU time, for 4.1 s of CPU, paid back in 13 s (measured 12 s ago)";
         assert!(text.lines().any(|line| line == told), "{text}");
         assert!(!text.contains("java (4712): huge"), "{text}");
+    }
+
+    #[test]
+    fn larger_folios_are_told_where_there_are_some() {
+        let mut daemon = daemon();
+        let folios = |size, mapped| crate::report::FolioReport { size, mapped };
+        daemon.groups[0].processes[0].larger_folios =
+            Some(vec![folios(16 << 10, 8 << 20), folios(64 << 10, 1 << 30)]);
+        daemon.groups[0].processes[1].larger_folios = Some(Vec::new());
+        let text = in_words(&[daemon], Column::Resident, None);
+        let told = "redis-server (4711): base page table entries map some 8 MiB of 16 KiB, 1 GiB of 64 KiB (folios larger than a base page)";
+        assert!(text.lines().any(|line| line == told), "{text}");
+        assert!(!text.contains("java (4712): base"), "{text}");
     }
 
     #[test]

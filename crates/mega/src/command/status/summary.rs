@@ -359,6 +359,7 @@ pub(in crate::command) mod tests {
             },
             tally: TallyReport::default(),
             not_eligible: BTreeMap::new(),
+            larger_folios: None,
             gain: None,
             saved_cpu_seconds: None,
             runs_guest: false,

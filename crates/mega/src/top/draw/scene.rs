@@ -65,6 +65,7 @@ fn process(pid: u32, name: &str, mapped: u64, huge: u64) -> ProcessReport {
         },
         tally: TallyReport::default(),
         not_eligible: BTreeMap::new(),
+        larger_folios: None,
         gain: None,
         saved_cpu_seconds: None,
         runs_guest: false,

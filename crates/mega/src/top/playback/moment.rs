@@ -176,6 +176,7 @@ impl Known {
             observed,
             tally: tally.map_or_else(TallyReport::default, |tally| tally.report(self.looks)),
             not_eligible: BTreeMap::new(),
+            larger_folios: None,
             gain: None,
             saved_cpu_seconds: None,
             runs_guest: false,
