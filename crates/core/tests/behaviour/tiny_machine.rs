@@ -97,7 +97,7 @@ pub(crate) struct TinyMachine {
     pub(crate) cgroup: Option<(Vec<u32>, u64)>,
     /// Processes whose memory is shared: a demotion unmaps it, and all of it comes back by base pages.
     pub(crate) shared: BTreeSet<ProcessId>,
-    /// What each process would gain from huge pages, where that can be measured.
+    /// What each process would gain from huge pages that has none, where that can be measured.
     pub(crate) gains: Option<BTreeMap<u32, Option<Gain>>>,
     /// For how long each process is known to have lived.
     pub(crate) age: Duration,
@@ -314,6 +314,16 @@ impl TinyMachine {
             .filter(|(target, truth)| of(target) && truth.huge)
             .count()
     }
+
+    /// The part of a process's regions that huge pages map.
+    #[allow(clippy::cast_precision_loss)]
+    fn share_huge(&self, pid: u32) -> f64 {
+        let all = self
+            .regions
+            .keys()
+            .filter(|target| target.process.pid == pid);
+        self.huge_pages(pid) as f64 / all.count().max(1) as f64
+    }
 }
 
 /// The span that a region lies in, by its first region.
@@ -412,7 +422,11 @@ impl Machine for TinyMachine {
     fn gain(&mut self, process: ProcessId) -> Option<Gain> {
         self.measured += 1;
         self.clock += Duration::from_millis(300);
-        self.gains.as_ref()?.get(&process.pid).copied().flatten()
+        let whole = self.gains.as_ref()?.get(&process.pid).copied().flatten()?;
+        Some(Gain {
+            saved_share: whole.saved_share.scaled(1.0 - self.share_huge(process.pid)),
+            ..whole
+        })
     }
 
     fn age(&self, _process: ProcessId) -> Duration {
