@@ -342,7 +342,7 @@ fn the_report_has_every_field_that_is_documented() {
     );
     assert_eq!(
         keys(&group["processes"][0]),
-        "accessed bloat bytes_copied bytes_given_back demoted gain giant huge last_failure mapped name not_eligible pid promoted regions resident runs_guest saved_cpu_seconds wanted"
+        "accessed bloat bytes_copied bytes_given_back demoted gain giant huge larger_folios last_failure mapped name not_eligible pid promoted regions resident runs_guest saved_cpu_seconds wanted"
     );
     assert_eq!(
         keys(&group["actions"]),
