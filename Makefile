@@ -39,7 +39,7 @@ lab-programs:
 demo: build ## the same program with base pages, THP always and mega, side by side (about a minute)
 	$(MEGA) demo
 
-test: test-user test-vm ## what needs no kernel build and takes no minutes by itself (under 8 minutes on 2 cores)
+test: test-user test-vm ## what needs no kernel build and takes no minutes by itself (some 9 minutes on 2 cores from nothing)
 
 test-user: tools lab-programs
 	$(CARGO) test --workspace --locked
