@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use live::daemon::{Daemon, Place};
-use live::folios::SmallFolios;
+use live::folios::FolioMode;
 use live::{area, can_run, finish, mega, run, start, until, until_huge};
 use mega_core::Outcome;
 use mega_record::{Ending, Header, Look, Reader};
@@ -72,18 +72,14 @@ fn folios_between_base_and_huge_pages_are_told_from_base_pages() {
     let place = Place::new();
     place.select_program("base");
     let daemon = Daemon::start(&place);
-    let small = SmallFolios::taken_where("always");
+    // The program asks for no huge pages.
+    let modes = [
+        FolioMode::set(2048, "madvise"),
+        FolioMode::set(64, "always"),
+    ];
     let (program, ready) = start(&mut place.workload());
-    drop(small);
+    drop(modes);
     let bytes = area(&ready, "random").bytes;
-    let resident = mega_lab::resident::of(ready.pid).expect("its memory");
-    if resident.huge_bytes > 0 {
-        live::skip(
-            name,
-            "the kernel gave huge pages at fault (THP mode always)",
-        );
-        return;
-    }
     until("the status to tell them", || {
         let status = place.status(daemon.pid());
         let folios = status["groups"][0]["processes"][0]["larger_folios"].clone();

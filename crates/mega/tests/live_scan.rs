@@ -5,7 +5,7 @@
 
 mod live;
 
-use live::folios::SmallFolios;
+use live::folios::FolioMode;
 use live::{HUGE_PAGE, PAGE, area, finish, json, mega, number, regions_of, skip, start, workload};
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous};
 use serde_json::{Value, json};
@@ -229,7 +229,7 @@ fn region_in_small_folios() -> u64 {
     // With a base page in it no fault takes a huge page, and none a folio over the first 16 pages.
     advise(Advice::LinuxNoHugepage);
     touch(0);
-    let _small = SmallFolios::taken_where("madvise");
+    let _small = FolioMode::set(64, "madvise");
     advise(Advice::LinuxHugepage);
     (1..512).for_each(touch);
     start
