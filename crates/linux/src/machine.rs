@@ -419,30 +419,32 @@ impl LinuxMachine {
         regions: &[Region],
         looked: impl FnMut(),
     ) -> Option<BTreeMap<Region, FolioSizes>> {
-        let seen = self.with_held(process, |host, _| {
-            folios::look(host.kernel().as_ref(), process.pid, regions, looked)
-        });
-        seen.ok()?.ok()
+        self.look_at_folios(process, regions, looked).ok()?.ok()
     }
 
-    /// An estimate of how many bytes base page table entries of a target map of larger folios, by the size of these. `None` where
-    /// that is not known: not yet, or the kernel hides what is in frames (for want of `CAP_SYS_ADMIN`).
+    fn look_at_folios(
+        &mut self,
+        process: ProcessId,
+        regions: &[Region],
+        looked: impl FnMut(),
+    ) -> Result<io::Result<BTreeMap<Region, FolioSizes>>, Error> {
+        self.with_held(process, |host, _| {
+            folios::look(host.kernel().as_ref(), process.pid, regions, looked)
+        })
+    }
+
+    /// What is known of larger folios that base page table entries of the targets map.
     #[must_use]
-    pub fn larger_folios(&self, process: ProcessId) -> Option<FolioSizes> {
-        self.larger_folios.of(process)
+    pub fn larger_folios(&self) -> &LargerFolios {
+        &self.larger_folios
     }
 
     /// Looks into a few regions, for what [`LinuxMachine::larger_folios`] estimates.
     fn look_for_larger_folios(&mut self, observation: &Observation) {
-        let kernel = Arc::clone(self.host.kernel());
-        let turns = self
-            .larger_folios
-            .turns(kernel.as_ref(), kernel.now(), observation);
+        let kernel = self.host.kernel().as_ref();
+        let turns = self.larger_folios.turns(kernel, kernel.now(), observation);
         for turn in turns {
-            let seen = self.with_held(turn.process, |_, _| {
-                folios::look(kernel.as_ref(), turn.process.pid, &turn.regions, || {})
-            });
-            match seen {
+            match self.look_at_folios(turn.process, &turn.regions, || {}) {
                 Ok(Ok(seen)) => self.larger_folios.saw(&turn, &seen),
                 Ok(Err(error)) if error.kind() == io::ErrorKind::PermissionDenied => {
                     self.larger_folios.are_hidden();

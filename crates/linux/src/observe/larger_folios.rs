@@ -1,7 +1,7 @@
 //! How much of what base page table entries map is in folios larger than a base page: an estimate, from a few regions of each
 //! process at each look.
 //!
-//! Page tables do not tell ([`folios`](super::tracker::folios)), and to look at every region would take a hundred times as long
+//! Page tables do not tell (`observe/tracker/folios.rs`), and to look at every region would take a hundred times as long
 //! as an observation does. Where the machine has no such folios the kernel's counts say so, and no region is looked at.
 
 use std::collections::BTreeMap;
@@ -27,8 +27,8 @@ const FADES: f64 = 0.75;
 const ASKED_EVERY: Duration = Duration::from_secs(10);
 
 /// What is known of each process.
-#[derive(Debug, Default)]
-pub(crate) struct LargerFolios {
+#[derive(Clone, Debug, Default)]
+pub struct LargerFolios {
     /// Whether the machine has such folios, and when that was asked.
     exist: Option<(bool, Duration)>,
     /// The kernel does not say what is in frames: nobody is looked at any more.
@@ -39,7 +39,7 @@ pub(crate) struct LargerFolios {
 }
 
 /// What is known of one process.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Known {
     /// How often it was looked at.
     looks: usize,
@@ -112,7 +112,7 @@ impl LargerFolios {
     /// An estimate of how many bytes base page table entries map of folios of each size, for a process that was observed.
     /// `None` where that is not known, or not yet.
     #[must_use]
-    pub(crate) fn of(&self, process: ProcessId) -> Option<FolioSizes> {
+    pub fn of(&self, process: ProcessId) -> Option<FolioSizes> {
         match self.exist? {
             _ if self.hidden => None,
             (false, _) => Some(FolioSizes::new()),

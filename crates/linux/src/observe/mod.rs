@@ -7,7 +7,7 @@ pub(crate) mod cgroups;
 pub mod clear;
 pub mod coverage;
 pub mod idle;
-pub(crate) mod larger_folios;
+pub mod larger_folios;
 pub mod memory;
 pub(crate) mod nodes;
 pub mod pressure;

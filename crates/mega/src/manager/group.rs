@@ -8,7 +8,6 @@ use mega_core::engine::{Engine, Interval, StepReport, Unmet};
 use mega_core::promotion::Policy;
 use mega_core::savings::Savings;
 use mega_core::{Machine, ProcessId};
-use mega_linux::observe::tracker::FolioSizes;
 use mega_linux::process::claim::{Claim, ClaimError, Claims};
 use mega_linux::process::not_eligible::NotEligible;
 use mega_linux::{Error, Host, process};
@@ -253,19 +252,12 @@ impl Group {
                 .all_not_eligible()
                 .map(|(process, parts)| (process, bytes_by_reason(parts)))
                 .collect(),
-            larger_folios: self.larger_folios(),
+            larger_folios: self.machine.inner.larger_folios().clone(),
             left_alone: self.left_alone(),
             longest_hold: self.longest_hold,
             recording: self.machine.tape.as_ref().map(Tape::report),
             last_error: self.last_error.clone(),
         }
-    }
-
-    fn larger_folios(&self) -> BTreeMap<ProcessId, FolioSizes> {
-        let targets = self.machine.inner.targets().iter();
-        targets
-            .filter_map(|&process| Some((process, self.machine.inner.larger_folios(process)?)))
-            .collect()
     }
 
     /// What huge pages cannot map of the processes that somebody looks closely at.

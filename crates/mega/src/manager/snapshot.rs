@@ -14,7 +14,7 @@ use mega_core::worth::Estimate;
 use mega_linux::exchanges::Exchanges;
 use mega_linux::guest::Vmms;
 use mega_linux::kernel::Kernel;
-use mega_linux::observe::tracker::FolioSizes;
+use mega_linux::observe::larger_folios::LargerFolios;
 use mega_linux::physical::buddyinfo;
 use mega_linux::process::anatomy::anatomy;
 use mega_linux::process::not_eligible::NotEligible;
@@ -74,8 +74,8 @@ pub(crate) struct GroupSnapshot {
     pub(crate) refused_count: u64,
     /// Of the processes with memory that huge pages cannot map: how many bytes, by reason.
     pub(crate) not_eligible: BTreeMap<ProcessId, BTreeMap<String, u64>>,
-    /// What base page table entries map of larger folios in bytes, by their size, of the processes of which that is known.
-    pub(crate) larger_folios: BTreeMap<ProcessId, FolioSizes>,
+    /// What base page table entries map of larger folios.
+    pub(crate) larger_folios: LargerFolios,
     /// What huge pages cannot map, where it is and why, of the processes that somebody looks closely at.
     pub(crate) left_alone: BTreeMap<ProcessId, Vec<NotEligible>>,
     /// The longest time that mega held a process's mmap lock in one go, since the start.
@@ -195,7 +195,11 @@ impl GroupSnapshot {
                     .get(&summary.process)
                     .cloned()
                     .unwrap_or_default(),
-                larger_folios: self.larger_folios.get(&summary.process).map(folio_reports),
+                larger_folios: self
+                    .larger_folios
+                    .of(summary.process)
+                    .as_ref()
+                    .map(folio_reports),
                 gain: summary.gain.as_ref().map(GainReport::from),
                 saved_cpu_seconds: self.saved.get(&summary.process).copied(),
                 runs_guest: vmms.contain(summary.process.pid),
