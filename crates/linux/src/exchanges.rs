@@ -113,6 +113,7 @@ pub fn refusal_in_words(refusal: &str) -> &str {
         "encrypted" => "this guest is encrypted",
         "memory" => "this guest's memory is shared, of a file or hugetlb",
         "host" => "its kernel or its daemon cannot",
+        "other" => "for a reason that this kernel module does not know",
         "unknown" => "it does not say why",
         other => other,
     }

@@ -72,7 +72,8 @@ mod tests {
                 .seen
                 .contains("this guest is encrypted")
         );
-        // Of a newer host.
+        // Of a newer host, and of a newer module.
+        assert!(of(Some("other")).seen.contains("does not know"));
         assert!(of(Some("weather")).seen.ends_with(": weather"));
     }
 }
