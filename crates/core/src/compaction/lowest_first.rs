@@ -1,7 +1,9 @@
-//! Ingens's compaction: the lowest addresses first.
+//! Ingens's compaction: the lowest addresses of each zone.
 //!
-//! Every 5 s it empties up to 100 MB of each zone. It starts with the blocks near the start of the zone, whatever they
-//! hold (MEGA, sections 4.3 and 5, on Ingens's published code).
+//! Every 5 s it goes over the lowest 100 MB of each zone and empties what it can there, whatever a block holds. It does not go
+//! on from where it was: what lies higher is never compacted (MEGA, sections 4.3 and 5; its table 7 counts 55,256 pages
+//! scanned in a period, and 100 MB of two zones are 51,200). Ingens's published code does still less: it stops after 20
+//! batches of 32 pages.
 //!
 //! This version passes over blocks with unmovable pages, because the mechanism refuses them before it moves anything.
 //! Ingens's own code moved their other pages in vain. So this version does better than Ingens did.
@@ -9,7 +11,7 @@
 use std::time::Duration;
 
 use super::candidate::{Candidate, candidates};
-use super::goal::{Goal, Refusal, Selection, ToEmpty};
+use super::goal::{Goal, Selection, ToEmpty};
 use super::zone::{PhysicalObservation, ZoneKind};
 use super::{CompactionPolicy, pages_of_megabytes};
 use crate::page::PageSize;
@@ -19,16 +21,16 @@ use crate::page::PageSize;
 pub struct LowestFirst {
     /// Time from one compaction to the next.
     pub period: Duration,
-    /// Base pages to migrate per period and zone.
-    pub zone_budget_pages: u64,
+    /// Base pages at the start of each zone that it goes over.
+    pub zone_pages: u64,
 }
 
 impl Default for LowestFirst {
-    /// Every 5 s, 100 MB of each zone.
+    /// Every 5 s, the lowest 100 MB of each zone.
     fn default() -> Self {
         LowestFirst {
             period: Duration::from_secs(5),
-            zone_budget_pages: pages_of_megabytes(100),
+            zone_pages: pages_of_megabytes(100),
         }
     }
 }
@@ -42,9 +44,9 @@ impl CompactionPolicy for LowestFirst {
         self.period
     }
 
-    /// Of `ZONE_DMA32` and `ZONE_NORMAL` together.
+    /// All that lies in the lowest part of `ZONE_DMA32` and of `ZONE_NORMAL`.
     fn budget_pages(&self) -> u64 {
-        self.zone_budget_pages.saturating_mul(2)
+        self.zone_pages.saturating_mul(2)
     }
 
     fn select(&mut self, observation: &PhysicalObservation, goal: &Goal) -> Vec<ToEmpty> {
@@ -54,17 +56,14 @@ impl CompactionPolicy for LowestFirst {
             .iter()
             .filter(|zone| zone.kind != ZoneKind::Dma)
         {
-            let mut left = self.zone_budget_pages;
-            for candidate in candidates(zone, goal.unit) {
-                if !can_be_moved(&candidate) {
-                    continue;
-                }
-                let Some(rest) = left.checked_sub(candidate.movable.into()) else {
+            let end = zone.start_pfn.saturating_add(self.zone_pages);
+            let lowest = candidates(zone, goal.unit).into_iter();
+            for candidate in lowest
+                .take_while(|candidate| candidate.first_pfn < end)
+                .filter(can_be_moved)
+            {
+                if selection.take(&candidate).is_err() {
                     break;
-                };
-                match selection.take(&candidate) {
-                    Ok(()) => left = rest,
-                    Err(Refusal::Enough | Refusal::OverBudget | Refusal::NoRoom) => break,
                 }
             }
         }

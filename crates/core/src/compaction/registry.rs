@@ -71,7 +71,7 @@ const INGENS_PERIOD: ParameterInfo = period(
 );
 const INGENS_BUDGET: ParameterInfo = budget(
     100.0,
-    "memory migrated per period and zone (MEGA 4.3 on Ingens: 100 MB)",
+    "memory at the start of each zone that a period goes over (MEGA 4.3 on Ingens: 100 MB)",
 );
 const TRIDENT_PERIOD: ParameterInfo = period(
     10.0,
@@ -110,13 +110,13 @@ static REGISTRY: [CompactionInfo; 5] = [
     },
     CompactionInfo {
         name: "ingens",
-        summary: "the lowest addresses of each zone first",
-        source: "Ingens (OSDI '16), as MEGA describes it in section 4.3",
+        summary: "the lowest addresses of each zone, and no others",
+        source: "Ingens (OSDI '16), as MEGA describes it in sections 4.3 and 5",
         parameters: &[INGENS_PERIOD, INGENS_BUDGET],
         build: |values| {
             Box::new(LowestFirst {
                 period: seconds(values, &INGENS_PERIOD),
-                zone_budget_pages: pages(values, &INGENS_BUDGET),
+                zone_pages: pages(values, &INGENS_BUDGET),
             })
         },
     },

@@ -313,7 +313,7 @@ fn the_bar_mega_gains_twice_the_blocks_per_page_of_ingens_at_equal_budget() {
     for seed in 0..20 {
         let memory = half_freed(6144, seed);
         let mut ingens = LowestFirst {
-            zone_budget_pages: goal.pages,
+            zone_pages: u64::MAX,
             ..LowestFirst::default()
         };
         let ratio = per_page(&mut BestRatio::default(), &memory) / per_page(&mut ingens, &memory);
@@ -493,25 +493,31 @@ fn ingens_takes_the_lowest_whatever_is_in_them() {
 }
 
 #[test]
-fn ingens_keeps_to_its_budget_in_each_zone() {
+fn ingens_goes_over_the_lowest_of_each_zone_again_and_again() {
     let half = |first: u64| {
         (first..first + 200)
             .map(|index| block(index, 256, 0))
             .collect()
     };
-    let memory = PhysicalObservation {
+    let mut memory = PhysicalObservation {
         zones: vec![
             zone(ZoneKind::Dma32, 0, half(8)),
             zone(ZoneKind::Normal, 0, half(NORMAL)),
         ],
     };
-    // 100 MiB are 25,600 pages, or 100 blocks of 256.
+    // 100 MiB are 50 blocks, whatever is in them.
     let targets = select("ingens", &memory, &unlimited(Unit::Block));
-    let low = targets
-        .iter()
-        .filter(|target| target.first_pfn < NORMAL * 512)
-        .count();
-    assert_eq!((low, targets.len() - low), (100, 100));
+    let of = |zone: u64| (zone..zone + 50).map(|index| index * 512);
+    let lowest: Vec<u64> = of(8).chain(of(NORMAL)).collect();
+    let first_pfns: Vec<u64> = targets.iter().map(|target| target.first_pfn).collect();
+    assert_eq!(first_pfns, lowest);
+
+    for zone in &mut memory.zones {
+        for block in zone.blocks.iter_mut().take(50) {
+            *block = BlockObservation::free(block.block);
+        }
+    }
+    assert_eq!(select("ingens", &memory, &unlimited(Unit::Block)), []);
 }
 
 #[test]
@@ -762,10 +768,7 @@ fn the_papers_figures_are_the_defaults() {
     assert_eq!(mega.dma32_contiguity, 0.33);
     let ingens = LowestFirst::default();
     assert_eq!(
-        (
-            ingens.period.as_secs(),
-            (ingens.zone_budget_pages * 4096) >> 20
-        ),
+        (ingens.period.as_secs(), (ingens.zone_pages * 4096) >> 20),
         (5, 100)
     );
 }

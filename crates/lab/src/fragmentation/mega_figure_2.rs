@@ -218,14 +218,12 @@ fn per_period(measurements: &[Measurement]) -> Table {
     table
 }
 
-/// Blocks gained per page migrated: what one selection gains within the budget, from memory in the same state, and how
+/// Blocks gained per page migrated: what one selection gains in a period, from memory in the same state, and how
 /// that goes on. The more was compacted, the less there is to choose from: in the end everything that can be is, by
 /// whatever policy, and at the same cost.
 fn compare(mega: &Measurement, ingens: &Measurement) -> String {
     let ratio = |periods| mega.gained_per_thousand(periods) / ingens.gained_per_thousand(periods);
-    let mut text = String::from(
-        "\nblocks gained per 1000 pages migrated at equal budget, after so many periods\n",
-    );
+    let mut text = String::from("\nblocks gained per 1000 pages migrated, after so many periods\n");
     for periods in [1, 3, 6, 12, UNDER_PRESSURE] {
         // Writing to a string does not fail.
         let _ = writeln!(
@@ -240,7 +238,7 @@ fn compare(mega: &Measurement, ingens: &Measurement) -> String {
     let verdict = if selection >= 2.0 { "met" } else { "NOT MET" };
     let _ = writeln!(
         text,
-        "MEGA's selection to Ingens's, from the same memory at the budget of one period: {selection:.2} (bar 2.0: {verdict});\nover the whole run, at the end of which MEGA has compacted all there is: {:.2}",
+        "MEGA's selection to Ingens's, from the same memory in one period: {selection:.2} (bar 2.0: {verdict});\nover the whole run, at the end of which MEGA has compacted all there is: {:.2}",
         ratio(UNDER_PRESSURE)
     );
     text

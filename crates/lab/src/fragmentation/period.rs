@@ -105,7 +105,7 @@ impl Compaction {
     }
 }
 
-/// Budgets are whole MiB; Ingens has two zones to spend its own in, each half.
+/// Budgets are whole MiB; Ingens goes over so much of each of two zones, half of the others' budget.
 fn build(name: &str, memory_bytes: u64) -> Result<Box<dyn CompactionPolicy>, Error> {
     let mut parameters = Parameters::new();
     let half = (100 * memory_bytes / PAPER_BYTES).max(1);
