@@ -41,6 +41,7 @@ mod promote;
 mod settings;
 mod state;
 mod supply;
+mod window;
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -18,6 +18,7 @@ use crate::page::REGIONS_PER_SPAN;
 use crate::process::ProcessId;
 
 use super::deal::Terms;
+use super::window::{MostSeen, Window};
 
 /// How many times as old as at its last measurement a process must be to be measured again, where that lets nothing be promoted.
 const MEASURE_AGAIN: f64 = 2.0;
@@ -61,6 +62,8 @@ pub(super) struct Offer {
 #[derive(Debug, Default)]
 pub(super) struct Paybacks {
     lives: BTreeMap<ProcessId, Life>,
+    /// Seconds that observations watched: a mean like that of the pages in use, each interval halving the weight of the past.
+    watched: Option<f64>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -95,8 +98,8 @@ struct Measured {
     gain: Option<Gain>,
     /// Translations that promotions had taken away by then.
     made: f64,
-    /// Translations that the gain is about: the most seen since.
-    translations: f64,
+    /// Translations that the gain is about: the most seen since, for what was not there when it was measured has its share in it.
+    translations: MostSeen,
 }
 
 impl Measured {
@@ -109,15 +112,9 @@ impl Measured {
         (made - self.made).max(0.0)
     }
 
-    /// The gain is about so many translations at least. What was not there when it was measured has its share in it.
-    fn is_about(&mut self, translations: f64) {
-        self.translations = self.translations.max(translations);
-    }
-
-    /// What one of the translations is worth to a process that would save so much a second, over the seconds that it is expected to live.
-    fn terms(&self, gain: &Gain, saved_a_second: f64, expected: f64, price: &Price) -> Terms {
-        let translation = saved_a_second * expected / self.translations.max(1.0);
-        Terms::measured(translation, price.cpu_seconds(gain))
+    /// What a translation seen in a window saves a second, where all of them save so much.
+    fn worth(&self, saved_a_second: f64, window: Window) -> f64 {
+        saved_a_second / self.translations.within(window)
     }
 }
 
@@ -143,7 +140,9 @@ impl Life {
     /// What promotions that took away so many translations save, in CPU seconds a second.
     fn saving_of(&self, measured: &Measured, gain: &Gain, made: f64) -> f64 {
         let kept = (made / measured.made.max(1.0)).min(1.0);
-        let share = (measured.made_since(made) / measured.translations.max(1.0)).min(1.0);
+        // In whatever window they were seen: it does not claim too much.
+        let all = measured.translations.within(Window::LONGEST);
+        let share = (measured.made_since(made) / all).min(1.0);
         kept * self.saving + share * gain.saved_share.value.max(0.0) * gain.cpus
     }
 
@@ -168,6 +167,8 @@ impl Paybacks {
     ) {
         let before = std::mem::take(&mut self.lives);
         let interval = observation.interval.as_secs_f64();
+        self.watched =
+            Some((self.watched).map_or(interval, |before| f64::midpoint(before, interval)));
         self.lives = observation
             .processes
             .iter()
@@ -182,6 +183,11 @@ impl Paybacks {
                 (process.process, life)
             })
             .collect();
+    }
+
+    /// That of the pages in use.
+    fn window(&self) -> Window {
+        Window::of(self.watched.unwrap_or_default())
     }
 
     /// What is known of a process whose gain can be measured.
@@ -203,7 +209,7 @@ impl Paybacks {
         horizon: f64,
         circumstances: &Circumstances,
     ) -> Option<Offer> {
-        let price = &circumstances.price;
+        let (price, window) = (&circumstances.price, self.window());
         let usual = Offer {
             terms: Terms::usual(price),
             affordable: usize::MAX,
@@ -218,16 +224,16 @@ impl Paybacks {
         let Some(gain) = measured.gain else {
             return Some(usual);
         };
-        measured.is_about(left.translations + measured.made_since(life.made.translations));
+        let seen = left.translations + measured.made_since(life.made.translations);
+        measured.translations.see(seen, window);
         let measured = *measured;
         // The meter may miss touches: only what surely is not paid back is left alone.
-        let saved = gain.saved_at_most();
+        let worth = measured.worth(gain.saved_at_most(), window);
         let expected = life.lived.min(horizon);
-        let terms = measured.terms(&gain, saved, expected, price);
+        let terms = Terms::measured(worth * expected, price.cpu_seconds(&gain));
         let pays = terms.promotion(left.best + 1.0, 0, 0.0).pays();
         let affordable = if pays {
-            let payback = terms.copy / (saved * left.best / measured.translations.max(1.0));
-            life.affordable(payback, terms.copy, &gain)
+            life.affordable(terms.copy / (worth * left.best), terms.copy, &gain)
         } else {
             0
         };
@@ -247,7 +253,7 @@ impl Paybacks {
         horizon: f64,
         circumstances: &Circumstances,
     ) -> Option<Terms> {
-        let price = &circumstances.price;
+        let (price, window) = (&circumstances.price, self.window());
         let usual = Some(Terms::usual_of_huge_pages(price));
         let in_use = in_use as f64;
         let Some(life) = self.measurable(process, circumstances) else {
@@ -263,9 +269,10 @@ impl Paybacks {
         else {
             return usual;
         };
-        measured.is_about(in_use);
+        measured.translations.see(in_use, window);
+        let worth = measured.worth(share.high * gain.cpus, window);
         let expected = life.lived.min(horizon);
-        let terms = measured.terms(&gain, share.high * gain.cpus, expected, price);
+        let terms = Terms::measured(worth * expected, price.cpu_seconds(&gain));
         if !terms.promotion_to_giant(REGIONS_PER_SPAN).pays() && measured.is_old(life.lived) {
             life.asked.giant = Some(in_use);
         }
@@ -277,8 +284,9 @@ impl Paybacks {
         let known = self.lives.get(&process).and_then(|life| {
             let measured = life.huge?;
             let gain = measured.gain?;
+            let worth = measured.worth(gain.saved_at_most(), self.window());
             let expected = life.lived.min(horizon);
-            Some(measured.terms(&gain, gain.saved_at_most(), expected, price))
+            Some(Terms::measured(worth * expected, price.cpu_seconds(&gain)))
         });
         known.unwrap_or(Terms::usual(price))
     }
@@ -291,6 +299,7 @@ impl Paybacks {
     }
 
     pub(super) fn learn(&mut self, process: ProcessId, gain: Option<Gain>, age: Duration) {
+        let window = self.window();
         let Some(life) = self.lives.get_mut(&process) else {
             return;
         };
@@ -304,7 +313,7 @@ impl Paybacks {
             at: life.lived.max(1.0),
             gain,
             made: life.made.translations,
-            translations,
+            translations: MostSeen::new(translations, window),
         };
         life.huge = life.asked.huge.map(measured).or(life.huge);
         life.giant = life.asked.giant.map(measured).or(life.giant);
@@ -342,7 +351,7 @@ mod tests {
             at,
             gain: Some(gain),
             made: 0.0,
-            translations: 1e3,
+            translations: MostSeen::new(1e3, Window::default()),
         };
         let life = Life {
             lived: 100.0,
@@ -354,6 +363,20 @@ mod tests {
         };
         Paybacks {
             lives: [(PROCESS, life)].into(),
+            watched: None,
+        }
+    }
+
+    /// Where the gain can be measured, and a CPU is idle.
+    fn measuring() -> Circumstances {
+        let price = Price {
+            busy: 0.0,
+            ..Price::default()
+        };
+        Circumstances {
+            measures: true,
+            price,
+            ..Circumstances::default()
         }
     }
 
@@ -362,17 +385,28 @@ mod tests {
             translations: 500.0,
             best: 500.0,
         };
-        let price = Price {
-            busy: 0.0,
-            ..Price::default()
-        };
-        let circumstances = Circumstances {
-            measures: true,
-            price,
-            ..Circumstances::default()
-        };
-        let offer = paybacks.offer(PROCESS, left, 600.0, &circumstances);
+        let offer = paybacks.offer(PROCESS, left, 600.0, &measuring());
         offer.unwrap().affordable
+    }
+
+    /// A long look sees more of the pages in use. The next short one sees no less of the program's gain in each than the last short one did.
+    #[test]
+    fn a_long_look_makes_nothing_worth_less_to_short_ones() {
+        let look = |paybacks: &mut Paybacks, seconds, translations| {
+            paybacks.watched = Some(seconds);
+            let best = 50.0;
+            let left = Left { translations, best };
+            let offer = paybacks.offer(PROCESS, left, 600.0, &measuring()).unwrap();
+            offer.terms.translation
+        };
+        let mut paybacks = in_debt(100.0, gain(1.0));
+        let before = look(&mut paybacks, 0.25, 1e3);
+        let long = look(&mut paybacks, 10.0, 4e3);
+        let after = look(&mut paybacks, 0.25, 1e3);
+        assert_eq!(after, before);
+        assert!(long < before / 2.0, "{long}, {before}");
+        // One that uses less of its memory than it did has no more of its gain in each page.
+        assert_eq!(look(&mut paybacks, 0.25, 100.0), before);
     }
 
     /// It may have rested when it was measured last.
