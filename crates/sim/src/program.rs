@@ -43,8 +43,10 @@ pub struct Memory<'a> {
     pub(crate) spent: u64,
     /// Of it, what touches took without their faults, and what was computed.
     pub(crate) repeatable: u64,
-    /// How many pieces of work this one stands for.
+    /// How many pieces of work this one would stand for.
     pub(crate) stands_for: u64,
+    /// Whether the touch meter looks at the process just now.
+    pub(crate) is_watched: bool,
     /// Those that it started meanwhile.
     pub(crate) children: Vec<Child>,
 }
@@ -160,11 +162,14 @@ impl Memory<'_> {
     }
 
     /// Has this piece of work stand for so many like it, 1 or more: the others take as long, but for page faults, and touch pages that
-    /// nobody looks up. So Accessed bits show one part in so many of the touches; the touch meter knows that.
-    pub fn stand_for(&mut self, pieces: u64) {
+    /// nobody looks up. So Accessed bits show one part in so many of the touches. The touch meter needs each: while it looks, a piece stands
+    /// for itself. Returns for how many this one stands.
+    pub fn stand_for(&mut self, pieces: u64) -> u64 {
         self.stands_for = pieces.max(1);
-        self.spent += self.repeatable * (self.stands_for - 1);
+        let stands_for = if self.is_watched { 1 } else { self.stands_for };
+        self.spent += self.repeatable * (stands_for - 1);
         self.repeatable = 0;
+        stands_for
     }
 
     /// What time it is, in cycles since the machine started.

@@ -30,18 +30,18 @@ impl SimulatedMachine {
         let (started, used_before) = (self.now, self.used(pid));
         let end = started + self.cycles(effort.at_most);
         self.spend(cycles);
+        let before = self.begin_watching(pid, &regions);
         while self.now < end && !effort.is_met(&sampling) {
             self.round(pid, &regions, &mut sampling, effort.share, end);
         }
+        self.end_watching(pid, before);
         let passed = self.kernel.costs().time(self.now - started);
         if passed.is_zero() {
             return None;
         }
         let used = self.used(pid).saturating_sub(used_before);
         let cpu_share = used.as_secs_f64() / passed.as_secs_f64();
-        #[allow(clippy::cast_precision_loss)] // some millions at most
-        let stands_for = self.running(pid)?.stands_for as f64;
-        let per_cpu = touches::per_cpu_second(cpu_share, true) * stands_for;
+        let per_cpu = touches::per_cpu_second(cpu_share, true);
         let sampled = sampling.units().into_iter();
         let sampled = sampled.map(|(unit, rate, weight)| RegionTouches {
             region: regions[unit].0,
@@ -55,6 +55,26 @@ impl SimulatedMachine {
         Some(Touches::told(
             &sampling, None, cpu_share, per_cpu, mappings, sampled,
         ))
+    }
+
+    /// From now on each touch of the process is made. Returns the bits that are set, where only a part of the touches set any.
+    fn begin_watching(&mut self, pid: Pid, regions: &Regions) -> Vec<(Region, Bits)> {
+        self.watched = Some(pid);
+        let is_part = self
+            .running(pid)
+            .is_some_and(|running| running.stands_for > 1);
+        let regions = regions.iter().filter(|_| is_part);
+        let set = regions.map(|(region, _)| (*region, self.kernel.accessed(pid, *region).0));
+        set.collect()
+    }
+
+    /// Who observes next finds those bits: what was touched meanwhile would be many times as much as is touched at other times.
+    fn end_watching(&mut self, pid: Pid, before: Vec<(Region, Bits)>) {
+        self.watched = None;
+        for (region, bits) in before {
+            self.kernel.take_accessed(pid, region);
+            self.kernel.add_accessed(pid, region, &bits);
+        }
     }
 
     fn round(

@@ -49,7 +49,7 @@ struct Running {
     used: u64,
     /// Cycles that it stood still for promotions.
     stood: u64,
-    /// How many touches each of its touches stands for.
+    /// How many touches each of its touches stands for, while the touch meter does not look.
     stands_for: u64,
     ended: Option<Ended>,
 }
@@ -87,6 +87,8 @@ pub struct SimulatedMachine {
     /// Processes that were looked at before.
     known: BTreeSet<Pid>,
     unmanaged: BTreeSet<Pid>,
+    /// The process that the touch meter looks at.
+    watched: Option<Pid>,
 }
 
 impl SimulatedMachine {
@@ -110,6 +112,7 @@ impl SimulatedMachine {
             observed: None,
             known: BTreeSet::new(),
             unmanaged: BTreeSet::new(),
+            watched: None,
         }
     }
 
@@ -269,6 +272,7 @@ impl SimulatedMachine {
             spent: 0,
             repeatable: 0,
             stands_for: running.stands_for,
+            is_watched: self.watched == Some(running.pid),
             children: Vec::new(),
         };
         let result = running.program.work(&mut memory);

@@ -62,9 +62,9 @@ impl Program for Worker {
             }
             memory.compute(self.cycles);
         }
-        memory.stand_for(self.stands_for);
+        let stands_for = memory.stand_for(self.stands_for);
         self.answered
-            .set(self.answered.get() + TOGETHER * self.stands_for);
+            .set(self.answered.get() + TOGETHER * stands_for);
         Ok(Work::GoesOn)
     }
 }

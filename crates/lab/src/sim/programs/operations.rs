@@ -82,17 +82,17 @@ impl Operations {
         (self, done)
     }
 
-    /// Operations were done that took so long, the first of them after the program `stood` still.
-    fn tell(&self, took: &[u64], stood: u64) {
+    /// Operations were done that took so long, each standing for so many, the first of them after the program `stood` still.
+    fn tell(&self, took: &[u64], stands_for: u64, stood: u64) {
         let Some(done) = &self.done else {
             return;
         };
         let done = &mut *done.borrow_mut();
-        done.operations += took.len() as u64 * self.stands_for;
+        done.operations += took.len() as u64 * stands_for;
         for (place, &cycles) in took.iter().enumerate() {
             // Of those that the first one stands for, one alone had to wait.
             let late = u64::from(place == 0 && stood > 0);
-            done.latencies.record_many(cycles, self.stands_for - late);
+            done.latencies.record_many(cycles, stands_for - late);
             done.latencies.record_many(cycles + stood, late);
         }
     }
@@ -125,9 +125,9 @@ impl Program for Operations {
             took.push(memory.now() - before);
         }
         self.left -= count;
-        memory.stand_for(self.stands_for);
+        let stands_for = memory.stand_for(self.stands_for);
         self.last = memory.now();
-        self.tell(&took, stood);
+        self.tell(&took, stands_for, stood);
         Ok(if self.left == 0 {
             Work::Finished
         } else {
