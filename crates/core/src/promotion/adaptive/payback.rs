@@ -112,9 +112,11 @@ impl Measured {
         (made - self.made).max(0.0)
     }
 
-    /// What a translation seen in a window saves a second, where all of them save so much.
-    fn worth(&self, saved_a_second: f64, window: Window) -> f64 {
-        saved_a_second / self.translations.within(window)
+    /// Where all translations that are seen in such a window save so much a second, for a process that is expected to live for so many
+    /// more.
+    fn terms(&self, saved_a_second: f64, window: Window, expected: f64, copy: f64) -> Terms {
+        let worth = saved_a_second / self.translations.within(window);
+        Terms::measured(worth * expected, copy)
     }
 }
 
@@ -228,12 +230,14 @@ impl Paybacks {
         measured.translations.see(seen, window);
         let measured = *measured;
         // The meter may miss touches: only what surely is not paid back is left alone.
-        let worth = measured.worth(gain.saved_at_most(), window);
+        let saved = gain.saved_at_most();
         let expected = life.lived.min(horizon);
-        let terms = Terms::measured(worth * expected, price.cpu_seconds(&gain));
-        let pays = terms.promotion(left.best + 1.0, 0, 0.0).pays();
+        let terms = measured.terms(saved, window, expected, price.cpu_seconds(&gain));
+        let best = terms.promotion(left.best + 1.0, 0, 0.0);
+        let pays = best.pays();
         let affordable = if pays {
-            life.affordable(terms.copy / (worth * left.best), terms.copy, &gain)
+            let payback = expected * best.price / best.gain;
+            life.affordable(payback, terms.copy, &gain)
         } else {
             0
         };
@@ -270,9 +274,9 @@ impl Paybacks {
             return usual;
         };
         measured.translations.see(in_use, window);
-        let worth = measured.worth(share.high * gain.cpus, window);
+        let saved = share.high * gain.cpus;
         let expected = life.lived.min(horizon);
-        let terms = Terms::measured(worth * expected, price.cpu_seconds(&gain));
+        let terms = measured.terms(saved, window, expected, price.cpu_seconds(&gain));
         if !terms.promotion_to_giant(REGIONS_PER_SPAN).pays() && measured.is_old(life.lived) {
             life.asked.giant = Some(in_use);
         }
@@ -284,9 +288,10 @@ impl Paybacks {
         let known = self.lives.get(&process).and_then(|life| {
             let measured = life.huge?;
             let gain = measured.gain?;
-            let worth = measured.worth(gain.saved_at_most(), self.window());
+            let saved = gain.saved_at_most();
             let expected = life.lived.min(horizon);
-            Some(Terms::measured(worth * expected, price.cpu_seconds(&gain)))
+            let copy = price.cpu_seconds(&gain);
+            Some(measured.terms(saved, self.window(), expected, copy))
         });
         known.unwrap_or(Terms::usual(price))
     }
