@@ -17,6 +17,14 @@ impl Random {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         mix(self.0)
     }
+
+    /// A number of `0..limit`, each as likely.
+    pub fn below(&mut self, limit: u64) -> u64 {
+        // The high half of the product is less than `limit`.
+        #[allow(clippy::cast_possible_truncation)]
+        let scaled = ((u128::from(self.word()) * u128::from(limit)) >> 64) as u64;
+        scaled
+    }
 }
 
 /// `SplitMix64`'s output function: a one-to-one mixing of 64 bits.
@@ -51,6 +59,8 @@ mod tests {
         #[test]
         fn below_stays_below(word: u64, limit in 1usize..) {
             proptest::prop_assert!(below(word, limit) < limit);
+            let of_word = Random::new(word).word();
+            proptest::prop_assert_eq!(Random::new(word).below(limit as u64), below(of_word, limit) as u64);
         }
     }
 }

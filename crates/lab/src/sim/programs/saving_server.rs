@@ -115,21 +115,16 @@ impl SavingServer {
         (server, told)
     }
 
-    fn draw(&mut self, limit: u64) -> u64 {
-        let limit = usize::try_from(limit).unwrap_or(usize::MAX);
-        below(self.random.word(), limit) as u64
-    }
-
     /// The value that is written next.
     fn choose_to_write(&mut self) -> u64 {
         let all = self.load.values;
         let hot = (all / HOT as u64).max(1);
         if self.load.written == Written::Anywhere || below(self.random.word(), HOT) == 0 {
-            return self.draw(all);
+            return self.random.below(all);
         }
         match self.load.written {
-            Written::Scattered => self.draw(hot) * HOT as u64 % all,
-            Written::Anywhere | Written::Together => self.draw(hot),
+            Written::Scattered => self.random.below(hot) * HOT as u64 % all,
+            Written::Anywhere | Written::Together => self.random.below(hot),
         }
     }
 
@@ -175,7 +170,7 @@ impl SavingServer {
             let value = self.choose_to_write();
             memory.touch(start + value * VALUE)?;
         } else {
-            let value = self.draw(self.load.values);
+            let value = self.random.below(self.load.values);
             memory.read(start + value * VALUE)?;
         }
         memory.compute(self.load.request);

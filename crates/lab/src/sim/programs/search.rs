@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 
 use super::kronecker::Kronecker;
-use crate::random::{Random, below};
+use crate::random::Random;
 
 /// Edges for each vertex: the artifact of the Trident paper has `-s 26 -e 30`.
 const EDGE_FACTOR: u64 = 30;
@@ -68,9 +68,8 @@ impl Search {
         let words = usize::try_from(vertices.div_ceil(u64::from(u64::BITS))).unwrap_or(usize::MAX);
         self.found = vec![0; words];
         self.taken = 0;
-        let limit = usize::try_from(vertices).unwrap_or(usize::MAX);
         let root = loop {
-            let vertex = below(self.random.word(), limit) as u64;
+            let vertex = self.random.below(vertices);
             if self.graph.degree(vertex) > 0 {
                 break vertex;
             }

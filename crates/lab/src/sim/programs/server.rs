@@ -11,7 +11,7 @@ use mega_sim::kernel::Fault;
 use mega_sim::latencies::Latencies;
 use mega_sim::{Memory, Program, Work};
 
-use crate::random::{Random, below};
+use crate::random::Random;
 
 /// Bytes of a value: a page.
 const VALUE: u64 = BASE_PAGE_SIZE;
@@ -63,11 +63,6 @@ impl Server {
         (server, latencies)
     }
 
-    fn draw(&mut self, limit: u64) -> u64 {
-        let limit = usize::try_from(limit).unwrap_or(usize::MAX);
-        below(self.random.word(), limit) as u64
-    }
-
     /// Where a value lies; memory for it is mapped where that is not yet so.
     fn address(&mut self, memory: &mut Memory<'_>, value: u64) -> u64 {
         let piece = value * VALUE / self.load.piece;
@@ -81,10 +76,10 @@ impl Server {
     fn serve(&mut self, memory: &mut Memory<'_>, keys: u64) -> Result<(), Fault> {
         let value = match self.answered {
             new if new < self.load.values => new,
-            _ => self.draw(self.load.values),
+            _ => self.random.below(self.load.values),
         };
         // The key's place in the table has nothing to do with the value's.
-        let key = self.draw(self.load.values);
+        let key = self.random.below(self.load.values);
         memory.touch(keys + key * KEY)?;
         let address = self.address(memory, value);
         memory.touch(address)?;
