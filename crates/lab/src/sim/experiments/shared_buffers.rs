@@ -127,7 +127,7 @@ fn one(system: System, processes: u64, setting: &Setting<'_>) -> Result<(Run, Ha
             bed.start(Worker {
                 buffers,
                 start: None,
-                requests: Pattern::KeyValues.over(bytes, setting.seed + number),
+                requests: Pattern::KeyValues.over(bytes, &[], setting.seed + number),
                 cycles: hardware.costs.cycles(REQUEST),
                 stands_for: STANDS_FOR * setting.scale.parts(),
                 answered: Rc::clone(&answered),

@@ -62,7 +62,7 @@ fn unfragmented(_: &str) -> Option<f64> {
 fn fragmented(program: &str) -> Option<f64> {
     match program {
         "GUPS" | "Redis" => Some(1.0),
-        "Btree" | "Graph500" | "Memcached" | "Canneal" => Some(1.035),
+        "SVM" | "Btree" | "Graph500" | "Memcached" | "Canneal" => Some(1.035),
         "XSBench" => Some(1.06),
         _ => None,
     }

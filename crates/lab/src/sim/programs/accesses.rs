@@ -1,5 +1,6 @@
 //! Which addresses a program's operations touch: the lab's workloads, without their data.
 
+use super::descent::Descent;
 use super::key_values::KeyValues;
 use super::netlist::Netlist;
 use super::search::Search;
@@ -29,11 +30,13 @@ pub(in super::super) enum Pattern {
     Search,
     /// Moves of elements of a netlist.
     Netlist,
+    /// Coordinate descent over the features of sparse data.
+    Descent,
 }
 
 impl Pattern {
-    /// The operations over so many bytes.
-    pub(in super::super) fn over(self, bytes: u64, seed: u64) -> Accesses {
+    /// The operations over so many bytes, in which its arrays begin at these places, one after the other as it mapped them.
+    pub(in super::super) fn over(self, bytes: u64, arrays: &[u64], seed: u64) -> Accesses {
         let state = match self {
             Pattern::Gups => State::Gups,
             Pattern::Btree => State::Btree,
@@ -41,6 +44,7 @@ impl Pattern {
             Pattern::KeyValues => State::KeyValues(KeyValues::new(bytes)),
             Pattern::Search => State::Search(Box::new(Search::new(bytes, seed))),
             Pattern::Netlist => State::Netlist(Netlist::new(bytes)),
+            Pattern::Descent => State::Descent(Descent::new(bytes, arrays)),
         };
         Accesses {
             bytes,
@@ -58,6 +62,7 @@ enum State {
     KeyValues(KeyValues),
     Search(Box<Search>),
     Netlist(Netlist),
+    Descent(Descent),
 }
 
 /// Operations one after the other.
@@ -72,26 +77,22 @@ impl Accesses {
     pub(in super::super) fn next(&mut self) -> Vec<u64> {
         let (bytes, random) = (self.bytes, &mut self.random);
         match &mut self.state {
-            State::Gups => vec![draw(random, bytes / WORD) * WORD],
+            State::Gups => vec![random.below(bytes / WORD) * WORD],
             State::Btree => look_up_key(bytes, random),
             State::XsLookup => look_up_sections(bytes, random),
             State::KeyValues(requests) => requests.next(random),
             State::Search(search) => search.advance(),
             State::Netlist(netlist) => netlist.next(random),
+            State::Descent(descent) => descent.next(random),
         }
     }
-}
-
-/// A random number below `limit`.
-fn draw(random: &mut Random, limit: u64) -> u64 {
-    below(random.word(), usize::try_from(limit).unwrap_or(usize::MAX)) as u64
 }
 
 /// From the root to a leaf. The leaves come first in memory, each level above behind the one below it.
 fn look_up_key(bytes: u64, random: &mut Random) -> Vec<u64> {
     // All levels above together are a fifteenth of the leaves, and a node more for each that is not full.
     let leaves = (bytes / NODE).saturating_sub(LEVELS) / FAN_OUT * (FAN_OUT - 1);
-    let key = draw(random, leaves * FAN_OUT);
+    let key = random.below(leaves * FAN_OUT);
     let (mut first, mut count, mut below) = (0, leaves.max(1), key);
     let mut path = Vec::new();
     loop {
@@ -114,7 +115,7 @@ fn look_up_sections(bytes: u64, random: &mut Random) -> Vec<u64> {
     let (nuclides, point) = (NUCLIDES as u64, POINT as u64);
     let points = (bytes / WORD / (nuclides * (1 + nuclides + point))).max(2);
     let energies = nuclides * points;
-    let row = draw(random, energies);
+    let row = random.below(energies);
     let mut touched = Vec::new();
     let (mut low, mut high) = (0, energies);
     while high - low > 1 {
@@ -129,7 +130,7 @@ fn look_up_sections(bytes: u64, random: &mut Random) -> Vec<u64> {
     let index = energies + row * nuclides;
     let data = energies * (1 + nuclides);
     for _ in 0..material(random) {
-        let nuclide = draw(random, nuclides);
+        let nuclide = random.below(nuclides);
         touched.push((index + nuclide) * WORD);
         let place = (row / nuclides).min(points - 2);
         let first = data + (nuclide * points + place) * point;
@@ -153,6 +154,18 @@ fn material(random: &mut Random) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sim::programs::kdd2012;
+
+    /// Where the arrays begin that the descent has of so many bytes.
+    fn below_each_other(bytes: u64) -> Vec<u64> {
+        let mut end = bytes;
+        let arrays = kdd2012::arrays(bytes);
+        let below = arrays.into_iter().map(|size| {
+            end -= size;
+            end
+        });
+        below.collect()
+    }
 
     #[test]
     fn no_operation_leaves_its_memory() {
@@ -163,13 +176,14 @@ mod tests {
             Pattern::KeyValues,
             Pattern::Search,
             Pattern::Netlist,
+            Pattern::Descent,
         ] {
             // A graph of 117 GiB takes long to count in a build without optimisation.
             for bytes in [4 << 20, 672 << 20, 1 << 30, 117 << 30] {
                 if pattern == Pattern::Search && bytes > 1 << 30 {
                     continue;
                 }
-                let mut accesses = pattern.over(bytes, 7);
+                let mut accesses = pattern.over(bytes, &below_each_other(bytes), 7);
                 let mut largest = 0;
                 for _ in 0..2000 {
                     let touched = accesses.next();
@@ -177,7 +191,12 @@ mod tests {
                     largest = largest.max(touched.iter().copied().max().unwrap());
                 }
                 assert!(largest < bytes, "{pattern:?}: {largest} of {bytes}");
-                assert!(largest > bytes / 2, "{pattern:?}: {largest} of {bytes}");
+                // The descent leaves the first copy of its data, which lies highest, alone.
+                let least = match pattern {
+                    Pattern::Descent => bytes / 3,
+                    _ => bytes / 2,
+                };
+                assert!(largest > least, "{pattern:?}: {largest} of {bytes}");
             }
         }
     }
@@ -185,7 +204,7 @@ mod tests {
     #[test]
     fn a_look_up_goes_from_the_root_to_a_leaf() {
         let bytes = (16 * FAN_OUT + LEVELS) * NODE;
-        let mut accesses = Pattern::Btree.over(bytes, 1);
+        let mut accesses = Pattern::Btree.over(bytes, &[], 1);
         let paths: Vec<Vec<u64>> = (0..50).map(|_| accesses.next()).collect();
         let leaves = 16 * (FAN_OUT - 1);
         for path in &paths {

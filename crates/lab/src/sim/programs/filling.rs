@@ -7,12 +7,13 @@ use mega_sim::kernel::Fault;
 
 use super::AT_ONCE;
 
-/// So many bytes, by pieces of one size but perhaps for the first.
+/// So many bytes, by pieces of one size but perhaps for the first ones.
 #[derive(Clone, Debug)]
 pub(in super::super) struct Filling {
     bytes: u64,
     piece: u64,
-    first: u64,
+    /// Sizes of the first pieces, where they are others.
+    first: Vec<u64>,
     /// The first address of each piece.
     pieces: Vec<u64>,
     /// Bytes that were touched.
@@ -26,24 +27,29 @@ impl Filling {
         Filling {
             bytes: bytes.next_multiple_of(BASE_PAGE_SIZE),
             piece,
-            first: piece,
+            first: Vec::new(),
             pieces: Vec::new(),
             filled: 0,
         }
     }
 
-    /// The same with a first piece of another size, which is rounded up to pages.
-    pub(super) fn beginning_with(self, first: u64) -> Self {
-        let first = first.next_multiple_of(BASE_PAGE_SIZE).max(BASE_PAGE_SIZE);
+    /// The same with first pieces of other sizes, which are rounded up to pages.
+    pub(super) fn beginning_with(self, first: &[u64]) -> Self {
+        let pages = |bytes: &u64| bytes.next_multiple_of(BASE_PAGE_SIZE).max(BASE_PAGE_SIZE);
+        let first = first.iter().map(pages).collect();
         Filling { first, ..self }
     }
 
     /// The piece that lies so many bytes into it, and how far into the piece.
-    fn place(&self, offset: u64) -> (u64, u64) {
-        match offset.checked_sub(self.first) {
-            None => (0, offset),
-            Some(behind) => (1 + behind / self.piece, behind % self.piece),
+    fn place(&self, mut offset: u64) -> (u64, u64) {
+        for (place, size) in (0..).zip(&self.first) {
+            if offset < *size {
+                return (place, offset);
+            }
+            offset -= size;
         }
+        let before = self.first.len() as u64;
+        (before + offset / self.piece, offset % self.piece)
     }
 
     /// Touches some more; whether all is touched.
@@ -73,17 +79,17 @@ impl Filling {
 
     /// Bytes of a piece that is not the last one.
     fn size(&self, place: u64) -> u64 {
-        if place == 0 { self.first } else { self.piece }
+        let place = usize::try_from(place).unwrap_or(usize::MAX);
+        self.first.get(place).copied().unwrap_or(self.piece)
     }
 
     /// The pieces that are mapped: first address and bytes.
     pub(in super::super) fn pieces(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
-        (0..).zip(&self.pieces).map(|(place, &start)| {
-            let before = match place {
-                0 => 0,
-                later => self.first + (later - 1) * self.piece,
-            };
-            (start, self.size(place).min(self.bytes - before))
+        let mut before = 0;
+        (0..).zip(&self.pieces).map(move |(place, &start)| {
+            let bytes = self.size(place).min(self.bytes - before);
+            before += bytes;
+            (start, bytes)
         })
     }
 }

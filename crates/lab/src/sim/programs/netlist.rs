@@ -1,7 +1,7 @@
 //! The moves of PARSEC's Canneal over a random netlist, such as its generator makes: two elements are drawn, and the places of all their
 //! neighbours are looked up (`annealer_thread.cpp`, `netlist_elem.cpp`, `canneal_netlist.pl`).
 
-use crate::random::{Random, below, mix};
+use crate::random::{Random, mix};
 use crate::sim::numbers::number;
 
 /// Of each eleven slots, so many have an element (the artifact of the Trident paper: 10000 by 11000 slots, 100 million elements).
@@ -19,8 +19,8 @@ const HEAP: u64 = 3 * PIECE;
 const GROUP: u64 = SLOTS * (SLOT + PLACE) + ELEMENTS * HEAP;
 
 /// What the array of elements takes of so many bytes: it is mapped first, at once.
-pub(in super::super) const fn array(bytes: u64) -> u64 {
-    bytes / GROUP * SLOTS * SLOT
+pub(in super::super) fn arrays(bytes: u64) -> Vec<u64> {
+    vec![bytes / GROUP * SLOTS * SLOT]
 }
 
 /// The netlist in its memory: the heap, the places, and the elements.
@@ -50,7 +50,7 @@ impl Netlist {
     /// What the next move touches.
     pub(super) fn next(&mut self, random: &mut Random) -> Vec<u64> {
         let one = self.last;
-        self.last = draw(random, self.slots);
+        self.last = random.below(self.slots);
         let mut touched = Vec::new();
         for slot in [one, self.last] {
             self.cost(slot, &mut touched);
@@ -67,11 +67,11 @@ impl Netlist {
         // What an element has does not change: it comes from its number.
         let mut own = Random::new(mix(slot));
         for count in [FAN_IN, fan_out(&mut own)] {
-            touched.push(draw(&mut own, self.elements * HEAP / PIECE) * PIECE);
+            touched.push(own.below(self.elements * HEAP / PIECE) * PIECE);
             for _ in 0..count {
-                touched.push(self.array + draw(&mut own, self.elements) * SLOT);
+                touched.push(self.array + own.below(self.elements) * SLOT);
                 // Swaps have put it anywhere.
-                touched.push(self.places + draw(&mut own, self.slots) * PLACE);
+                touched.push(self.places + own.below(self.slots) * PLACE);
             }
         }
     }
@@ -88,10 +88,6 @@ fn fan_out(random: &mut Random) -> u64 {
         count += 1;
     }
     count
-}
-
-fn draw(random: &mut Random, limit: u64) -> u64 {
-    below(random.word(), usize::try_from(limit).unwrap_or(usize::MAX)) as u64
 }
 
 #[cfg(test)]

@@ -64,8 +64,8 @@ impl Operations {
         }
     }
 
-    /// The same with a first piece of another size.
-    pub(in super::super) fn beginning_with(self, first: u64) -> Self {
+    /// The same with first pieces of other sizes.
+    pub(in super::super) fn beginning_with(self, first: &[u64]) -> Self {
         let filling = self.filling.beginning_with(first);
         Operations { filling, ..self }
     }
@@ -102,10 +102,12 @@ impl Program for Operations {
     fn work(&mut self, memory: &mut Memory<'_>) -> Result<Work, Fault> {
         let Some((accesses, start)) = &mut self.at_work else {
             if self.filling.go_on(memory)? {
-                // Mappings follow each other downwards, so they lie in one piece.
-                let first = self.filling.pieces().map(|(start, _)| start).min();
-                let accesses = self.pattern.over(self.bytes, self.seed);
-                self.at_work = Some((accesses, first.unwrap_or(0)));
+                // Pieces of a heap follow each other downwards; what is as large as a huge page is aligned to that.
+                let pieces: Vec<u64> = self.filling.pieces().map(|(start, _)| start).collect();
+                let first = pieces.iter().min().copied().unwrap_or(0);
+                let arrays: Vec<u64> = pieces.iter().map(|start| start - first).collect();
+                let accesses = self.pattern.over(self.bytes, &arrays, self.seed);
+                self.at_work = Some((accesses, first));
                 self.last = memory.now();
                 if let Some(done) = &self.done {
                     done.borrow_mut().filled_at = Some(self.last);
@@ -142,6 +144,7 @@ mod tests {
 
     use super::*;
     use crate::sim::hardware;
+    use crate::sim::programs::kdd2012;
     use crate::sim::scale::Scale;
     use crate::sim::system::{BASE, INGENS, System};
     use crate::sim::testbed::Testbed;
@@ -178,6 +181,28 @@ mod tests {
             assert!(done.filled_at.is_some());
             assert_eq!(done.latencies.count(), done.operations);
         }
+    }
+
+    /// Some of them are aligned, and have gaps between them.
+    #[test]
+    fn a_program_with_arrays_touches_nothing_beside_them() {
+        let bytes = 160 << 20;
+        let mut bed = Testbed::new(
+            BASE,
+            &[512 << 20],
+            Scale::new(1),
+            hardware::trident_server(),
+        )
+        .unwrap();
+        let program = Operations::new(bytes, 4096, Pattern::Descent, (u64::MAX, 0), 1);
+        let arrays = kdd2012::arrays(bytes);
+        assert!(arrays.iter().any(|size| *size < 2 << 20) && arrays[0] > 2 << 20);
+        let program = program.beginning_with(&arrays).standing_for(64);
+        let (program, done) = program.telling();
+        let pid = bed.start(program);
+        bed.run_for(Duration::from_secs(5));
+        bed.without_fault(pid, "the program").unwrap();
+        assert!(done.borrow().operations > 0);
     }
 
     /// What a program stands still for is in the latency of an operation.

@@ -27,8 +27,8 @@ impl Resident {
         }
     }
 
-    /// The same with a first piece of another size.
-    pub(in super::super) fn beginning_with(self, first: u64) -> Self {
+    /// The same with first pieces of other sizes.
+    pub(in super::super) fn beginning_with(self, first: &[u64]) -> Self {
         let using = self.using.beginning_with(first);
         Resident { using, ..self }
     }

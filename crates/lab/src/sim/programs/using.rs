@@ -29,8 +29,8 @@ impl Using {
         }
     }
 
-    /// With a first piece of another size.
-    pub(super) fn beginning_with(self, first: u64) -> Self {
+    /// With first pieces of other sizes.
+    pub(super) fn beginning_with(self, first: &[u64]) -> Self {
         let filling = self.filling.beginning_with(first);
         Using { filling, ..self }
     }
