@@ -11,6 +11,9 @@ BOOT_ATTEMPTS=3
 # What a kernel may take to come up, in seconds: a few at rest, far more on a host that is busy with something else.
 BOOT_LIMIT=1200
 
+# What a kernel that complained has left to say what of, in seconds, where its guest is started anew: some never come up.
+BOOT_LAST_WORDS=5
+
 # boot KERNEL INITRAMFS FOLDER: boot_once, and again where the kernel complained before anything of ours ran. The last
 # start counts, whatever it says.
 boot() {
@@ -28,14 +31,15 @@ boot() {
 # ours by then, so it is the emulator's doing: QEMU's parallel emulation at times runs code that another CPU has just
 # changed, or a host too busy stalls a CPU. KASAN and lockdep are not to be trusted from there on.
 boot_complained() {
-	[[ -n $(check_log "$1/console" | sed -n '/^boot\t/p') ]]
+	[[ -e $1/console && -n $(check_log "$1/console" | sed -n '/^boot\t/p') ]]
 }
 
-# boot_once KERNEL INITRAMFS FOLDER [complained]: runs the guest to its end, or, with "complained", to init if the kernel
-# has complained by then. The console goes to FOLDER/console, the report to FOLDER/report. Sets BOOT_ENDED to why the
+# boot_once KERNEL INITRAMFS FOLDER [complained]: runs the guest to its end, or, with "complained", until the kernel complains
+# before init runs. The console goes to FOLDER/console, the report to FOLDER/report. Sets BOOT_ENDED to why the
 # guest was ended, or to nothing where it powered itself off.
 boot_once() {
 	local kernel=$1 initramfs=$2 folder=$3 end_if=${4:-} deadline=$((SECONDS + BOOT_LIMIT)) up=no seen=0
+	local complained=no looked=$SECONDS
 	# panic, oops: end the guest rather than go on in doubt. devkmsg: no limit on init's lines in the kernel log.
 	local accelerator="tcg,thread=multi"
 	[[ -z $ICOUNT ]] || accelerator="tcg,thread=single"
@@ -60,6 +64,13 @@ boot_once() {
 			return
 		fi
 		sleep 0.1
+		if [[ $up$complained == nono && $end_if == complained ]] && ((SECONDS > looked)); then
+			looked=$SECONDS
+			if boot_complained "$folder"; then
+				complained=yes
+				deadline=$((SECONDS + BOOT_LAST_WORDS))
+			fi
+		fi
 		if [[ $up == no ]] && grep -q '^mega-vm: up ' "$folder/report" 2>/dev/null; then
 			up=yes
 			deadline=$((SECONDS + LIMIT))
