@@ -8,6 +8,7 @@ use super::experiment::{Experiment, Setting};
 use super::experiments;
 use super::report::{self, Report};
 use super::scale::Scale;
+use super::side_by_side::side_by_side;
 use crate::error::Error;
 
 /// The name that stands for every experiment.
@@ -44,14 +45,16 @@ pub fn run(sim: &Sim) -> Result<String, Error> {
     let Some(name) = sim.experiment.as_deref() else {
         return list(sim.json);
     };
-    let mut reports = Vec::new();
-    for experiment in experiments::ALL {
-        if name == ALL || experiment.name == name {
-            let report = one(experiment, sim.scale, sim.seed)?;
-            report::write(&sim.out, &report)?;
-            reports.push(report);
-        }
-    }
+    let chosen: Vec<&Experiment> = experiments::ALL
+        .iter()
+        .copied()
+        .filter(|experiment| name == ALL || experiment.name == name)
+        .collect();
+    let reports = side_by_side(&chosen, |experiment| {
+        let report = one(experiment, sim.scale, sim.seed)?;
+        report::write(&sim.out, &report)?;
+        Ok::<Report, Error>(report)
+    })?;
     report::write_page(&sim.out)?;
     eprintln!("mega lab: the results are in {}", sim.out.display());
     if sim.json {

@@ -15,6 +15,7 @@ mod numbers;
 mod programs;
 mod report;
 mod scale;
+mod side_by_side;
 mod system;
 mod testbed;
 mod verdict;

@@ -13,7 +13,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     source: "Trident, figure 10",
     about: "The programs of trident-figure-9 after the paper's fragmenter: a file larger than memory is read, and then pages of it at random. The paper has a number for GUPS under Trident (more than 50 % faster than THP).",
     memory: TRIDENT_NODE,
-    scale: 1,
+    scale: 16,
     run,
 };
 

@@ -13,7 +13,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     source: "Trident, figure 11",
     about: "The programs of trident-figure-9 under Trident, without huge pages (trident-1g-only) and with normal compaction (trident-nc); with memory unfragmented, and after the paper's fragmenter. The paper has numbers for smart compaction only, as text.",
     memory: TRIDENT_NODE,
-    scale: 1,
+    scale: 16,
     run,
 };
 

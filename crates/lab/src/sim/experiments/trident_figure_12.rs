@@ -17,7 +17,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     source: "Trident, figure 12",
     about: "The programs of trident-figure-9 in a guest with unfragmented memory, with nested walks: the host maps the guest's memory by the largest pages that the system makes. The paper says in numbers what Canneal, Graph500, SVM and all its programs gain on average.",
     memory: TRIDENT_NODE,
-    scale: 1,
+    scale: 16,
     run,
 };
 

@@ -11,9 +11,9 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "trident-figure-9",
     title: "programs with pages of three sizes, memory unfragmented",
     source: "Trident, figure 9",
-    about: "Programs with the access patterns of the paper's eight run for five minutes on a node with 192 GB: GUPS (32 GB), Btree (10.5 GB, grown in small steps), XSBench (117 GB), SVM (67.9 GB: LIBLINEAR's coordinate descent over data as sparse as kdd2012), Graph500 (63.5 GB: the beginning of a breadth-first search over a Kronecker graph), Redis (43.6 GB, grown in small steps), Memcached (79 GB, in slabs of 1 MiB) and Canneal (32 GB: an array, and a heap that grows in small steps). Redis and Memcached are asked for keys by Zipf's law with YCSB's exponent, and SVM's features are as frequent as Zipf's law says: assumptions, since the paper does not say. Each fills its memory and then does operations, one after the other, on a core of a simulated Skylake-SP: what it does from then on in each second, with all that it stands still for, and in the last minute. Of 16 operations one is done and the others take as long, so policies see the Accessed bits of a sixteenth. Smaller machines need fewer pages, so the scale should be 1.",
+    about: "Programs with the access patterns of the paper's eight run for five minutes on a node with 192 GB: GUPS (32 GB), Btree (10.5 GB, grown in small steps), XSBench (117 GB), SVM (67.9 GB: LIBLINEAR's coordinate descent over data as sparse as kdd2012), Graph500 (63.5 GB: the beginning of a breadth-first search over a Kronecker graph), Redis (43.6 GB, grown in small steps), Memcached (79 GB, in slabs of 1 MiB) and Canneal (32 GB: an array, and a heap that grows in small steps). Redis and Memcached are asked for keys by Zipf's law with YCSB's exponent, and SVM's features are as frequent as Zipf's law says: assumptions, since the paper does not say. Each fills its memory and then does operations, one after the other, on a core of a simulated Skylake-SP: what it does from then on in each second, with all that it stands still for, and in the last minute. Of 16 operations one is done and the others take as long, so policies see the Accessed bits of a sixteenth. A smaller machine needs fewer pages, so larger ones gain less on it.",
     memory: TRIDENT_NODE,
-    scale: 1,
+    scale: 16,
     run,
 };
 

@@ -25,7 +25,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     source: "Trident, tables 3 and 4, figure 7",
     about: "Programs get memory all at once, by slabs of 1 MiB or by the small steps of a heap (Canneal: an array, and then a heap), and use it for five minutes, on a node with 192 GB; unfragmented, and after the paper's fragmenter: a file larger than memory is read, and then pages of it at random. Faults alone, with normal compaction, and with smart compaction. (Figure 7 has no number for a program; in the paper smart compaction copies up to 85 % less.)",
     memory: TRIDENT_NODE,
-    scale: 4,
+    scale: 8,
     run,
 };
 
