@@ -47,6 +47,8 @@ impl Setting {
             .arg(&self.lab)
             .args(["workload", program, "--json", "--until-eof"])
             .arg(format!("--size={}", self.size))
+            // Between the second look and the third: what is used once, at the start, is seen in each run, and not by chance.
+            .arg(format!("--delay={}", (self.interval * 3 / 2).as_millis()))
             // What mega says at the end of each run is not for the reader of this experiment.
             .stderr(Stdio::null());
         command

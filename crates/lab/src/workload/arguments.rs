@@ -43,6 +43,9 @@ pub(super) struct Common {
     /// others work on. Any other line is an error that ends the program
     #[arg(long)]
     pub(super) until_eof: bool,
+    /// Milliseconds that it waits before it maps its memory
+    #[arg(long, value_name = "MILLISECONDS", default_value_t = 0, value_parser = clap::value_parser!(u64).range(0..=3_600_000))]
+    pub(super) delay: u64,
     /// Where the random sequence starts
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(super) seed: u64,

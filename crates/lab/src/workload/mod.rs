@@ -43,6 +43,7 @@ mod xs_lookup;
 mod zeros;
 
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::Subcommand;
 
@@ -143,6 +144,7 @@ pub fn run(args: &Args) -> Result<ExitCode, Error> {
     if common.pin {
         pin::keep_to_last()?;
     }
+    std::thread::sleep(Duration::from_millis(common.delay));
     let mut reporter = Reporter::new(name, common.seed, common.json);
     let mut stop = match args.workload.operations() {
         Some(operations) => Stop::after(operations),
