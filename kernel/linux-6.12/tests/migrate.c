@@ -145,7 +145,10 @@ static void compacted(char *span)
 	tap_equal(vmstat("anon_pud_split") - splits, 0, "which leaves giant pages alone");
 }
 
-/* The memory block that its first page lies in goes offline, which may be refused, and comes back. */
+/*
+ * The memory block that its first page lies in goes offline, which may be refused, and comes back, into the zone that it was in: a
+ * chunk that two zones share can hold no giant page.
+ */
 static void offline(char *span)
 {
 	unsigned long bytes = memory_block_bytes();
@@ -162,7 +165,7 @@ static void offline(char *span)
 	as_it_was(span, "memory going offline");
 	if (gone) {
 		tap_equal(giant_kib(span, GIANT), 0, "what was in it is not giant any more");
-		set_file(path, "online_movable");
+		set_file(path, "online");
 	}
 	as_it_was(span, "memory back");
 	promote_surely(device, span);
