@@ -83,9 +83,16 @@ impl AddressSpace {
         self.areas.get(next).filter(|area| area.contains(address))
     }
 
-    /// Maps `bytes` of private memory; returns the first address.
+    /// Maps `bytes` of private memory; returns the first address. It is a multiple of 2 MiB where their number is one (`__get_unmapped_area`
+    /// of Linux 6.12.117).
     pub(crate) fn map(&mut self, bytes: u64, advice: Advice) -> u64 {
-        let (start, end) = self.find_room(bytes);
+        let bytes = bytes.next_multiple_of(BASE_PAGE_SIZE);
+        let alignment = if bytes.is_multiple_of(HUGE_PAGE_SIZE) {
+            HUGE_PAGE_SIZE
+        } else {
+            BASE_PAGE_SIZE
+        };
+        let (start, end) = self.find_room(bytes, alignment);
         self.add(Area {
             start,
             end,
@@ -95,9 +102,15 @@ impl AddressSpace {
         start
     }
 
-    /// Maps shared memory of `bytes`; returns the first address.
+    /// Maps shared memory of `bytes`; returns the first address, a multiple of 2 MiB where there are as many (`shmem_get_unmapped_area`).
     pub(crate) fn map_shared(&mut self, bytes: u64, id: SharedId) -> u64 {
-        let (start, end) = self.find_room(bytes);
+        let bytes = bytes.next_multiple_of(BASE_PAGE_SIZE);
+        let alignment = if bytes >= HUGE_PAGE_SIZE {
+            HUGE_PAGE_SIZE
+        } else {
+            BASE_PAGE_SIZE
+        };
+        let (start, end) = self.find_room(bytes, alignment);
         self.add(Area {
             start,
             end,
@@ -107,14 +120,8 @@ impl AddressSpace {
         start
     }
 
-    /// Addresses below what was mapped last, at a multiple of 2 MiB where there are as many (`thp_get_unmapped_area`).
-    fn find_room(&mut self, bytes: u64) -> (u64, u64) {
-        let bytes = bytes.next_multiple_of(BASE_PAGE_SIZE);
-        let alignment = if bytes >= HUGE_PAGE_SIZE {
-            HUGE_PAGE_SIZE
-        } else {
-            BASE_PAGE_SIZE
-        };
+    /// Addresses below what was mapped last, from a multiple of `alignment` on.
+    fn find_room(&mut self, bytes: u64, alignment: u64) -> (u64, u64) {
         let start = (self.lowest.unwrap_or(TOP) - bytes) / alignment * alignment;
         self.lowest = Some(start);
         (start, start + bytes)
@@ -403,11 +410,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_large_is_aligned() {
+    fn whole_huge_pages_are_aligned_and_all_else_is_one_mapping() {
         let mut space = AddressSpace::default();
         let small = space.map(5000, Advice::None);
         assert_eq!(small, TOP - 8192);
-        assert_eq!(space.map(3 << 20, Advice::None) % HUGE_PAGE_SIZE, 0);
+        assert_eq!(space.map(3 << 20, Advice::None), small - (3 << 20));
+        assert_eq!(space.areas().len(), 1);
+        assert_eq!(space.map(4 << 20, Advice::None) % HUGE_PAGE_SIZE, 0);
     }
 
     proptest::proptest! {

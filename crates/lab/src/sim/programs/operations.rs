@@ -102,7 +102,7 @@ impl Program for Operations {
     fn work(&mut self, memory: &mut Memory<'_>) -> Result<Work, Fault> {
         let Some((accesses, start)) = &mut self.at_work else {
             if self.filling.go_on(memory)? {
-                // Pieces of a heap follow each other downwards; what is as large as a huge page is aligned to that.
+                // Pieces follow each other downwards, but for those of whole huge pages, which are aligned.
                 let pieces: Vec<u64> = self.filling.pieces().map(|(start, _)| start).collect();
                 let first = pieces.iter().min().copied().unwrap_or(0);
                 let arrays: Vec<u64> = pieces.iter().map(|start| start - first).collect();
@@ -183,7 +183,7 @@ mod tests {
         }
     }
 
-    /// Some of them are aligned, and have gaps between them.
+    /// They have gaps between them where they are aligned.
     #[test]
     fn a_program_with_arrays_touches_nothing_beside_them() {
         let bytes = 160 << 20;
