@@ -215,7 +215,10 @@ impl Engine {
         }
         let look_cpu = observe_cpu + machine.cpu_time().saturating_sub(deciding);
         self.perform(machine, &observation, wanted, &mut course);
-        self.measure(machine, &mut course);
+        let measuring = self
+            .rhythm
+            .least_gap(look_cpu.as_secs_f64(), self.pace.idle());
+        self.measure(machine, measuring, &mut course);
         let processes: Vec<_> = observation
             .processes
             .iter()
@@ -255,16 +258,22 @@ impl Engine {
         })
     }
 
-    /// Measures what the first process that the policy waits for would gain. The next step decides by it.
-    fn measure<M: Machine>(&mut self, machine: &mut M, course: &mut Course) {
-        if machine.measures()
-            && let Some(process) = self.policy.unmeasured().first().copied()
-        {
+    /// Measures what the processes that the policy waits for would gain: one at least, and no more once that has taken so `long`. The next
+    /// step decides by it and follows at once, but looks at all processes again.
+    fn measure<M: Machine>(&mut self, machine: &mut M, long: Duration, course: &mut Course) {
+        if !machine.measures() {
+            return;
+        }
+        let end = machine.now() + long;
+        for process in self.policy.unmeasured() {
             let gain = machine.gain(process);
             self.prices.set_block(machine.block_seconds());
             self.policy.learn_gain(process, gain, machine.age(process));
             self.gains.record(process, gain, machine.now());
             course.is_cut_short = true;
+            if machine.now() >= end {
+                return;
+            }
         }
     }
 

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use mega_core::Gain;
 use mega_core::engine::{Budgets, Engine, Interval};
+use mega_core::{Gain, Machine};
 use proptest::prelude::*;
 
 use crate::observations::{policy, target};
@@ -45,6 +45,28 @@ fn a_program_that_gains_nothing_is_left_alone_and_measured_ever_more_seldom() {
     let mut machine = machine(Some(nothing));
     assert_eq!(first_promotion(&mut machine, &[], 3600), None);
     assert!(machine.measured <= 14, "{} times", machine.measured);
+}
+
+/// A measurement is of one process, and a look is at all of them.
+#[test]
+fn many_programs_are_measured_between_two_dear_looks() {
+    const PROGRAMS: u32 = 100;
+    const LOOK: f64 = 0.1;
+    let of = |pid| (0..50).map(move |index| (target(pid, index), Truth::base(512, 512)));
+    let regions = (1..=PROGRAMS).flat_map(of);
+    let mut machine = TinyMachine::new(regions);
+    machine.costs.observe = LOOK;
+    machine.idle_cpus = Some(1.0);
+    let nothing = Some(certain(0.0, 1.0));
+    machine.gains = Some((1..=PROGRAMS).map(|pid| (pid, nothing)).collect());
+    let policy = policy("adaptive", &[]);
+    let mut engine = Engine::new(policy, Budgets::default(), Interval::Auto);
+    let (clock, cpu) = (machine.now(), machine.cpu_time());
+    go_on(&mut engine, &mut machine, 120);
+    let measured = machine.measured;
+    assert!(measured >= PROGRAMS as usize, "{measured} measured");
+    let used = (machine.cpu_time() - cpu).as_secs_f64() / (machine.now() - clock).as_secs_f64();
+    assert!(used < 0.04, "{used} of a core");
 }
 
 /// Where a CPU is idle, a promotion costs nobody anything while the program rests.
