@@ -86,13 +86,7 @@ impl AddressSpace {
     /// Maps `bytes` of private memory; returns the first address. It is a multiple of 2 MiB where their number is one (`__get_unmapped_area`
     /// of Linux 6.12.117).
     pub(crate) fn map(&mut self, bytes: u64, advice: Advice) -> u64 {
-        let bytes = bytes.next_multiple_of(BASE_PAGE_SIZE);
-        let alignment = if bytes.is_multiple_of(HUGE_PAGE_SIZE) {
-            HUGE_PAGE_SIZE
-        } else {
-            BASE_PAGE_SIZE
-        };
-        let (start, end) = self.find_room(bytes, alignment);
+        let (start, end) = self.find_room(bytes, |bytes| bytes.is_multiple_of(HUGE_PAGE_SIZE));
         self.add(Area {
             start,
             end,
@@ -104,13 +98,7 @@ impl AddressSpace {
 
     /// Maps shared memory of `bytes`; returns the first address, a multiple of 2 MiB where there are as many (`shmem_get_unmapped_area`).
     pub(crate) fn map_shared(&mut self, bytes: u64, id: SharedId) -> u64 {
-        let bytes = bytes.next_multiple_of(BASE_PAGE_SIZE);
-        let alignment = if bytes >= HUGE_PAGE_SIZE {
-            HUGE_PAGE_SIZE
-        } else {
-            BASE_PAGE_SIZE
-        };
-        let (start, end) = self.find_room(bytes, alignment);
+        let (start, end) = self.find_room(bytes, |bytes| bytes >= HUGE_PAGE_SIZE);
         self.add(Area {
             start,
             end,
@@ -120,8 +108,14 @@ impl AddressSpace {
         start
     }
 
-    /// Addresses below what was mapped last, from a multiple of `alignment` on.
-    fn find_room(&mut self, bytes: u64, alignment: u64) -> (u64, u64) {
+    /// Addresses of whole base pages below what was mapped last, from a multiple of 2 MiB on where so many bytes are aligned.
+    fn find_room(&mut self, bytes: u64, is_aligned: fn(u64) -> bool) -> (u64, u64) {
+        let bytes = bytes.next_multiple_of(BASE_PAGE_SIZE);
+        let alignment = if is_aligned(bytes) {
+            HUGE_PAGE_SIZE
+        } else {
+            BASE_PAGE_SIZE
+        };
         let start = (self.lowest.unwrap_or(TOP) - bytes) / alignment * alignment;
         self.lowest = Some(start);
         (start, start + bytes)

@@ -167,9 +167,8 @@ fn tables(courses: &[Vec<Vec<Day>>], memory: f64) -> Vec<Table> {
 /// A server and what its kernel has in hand.
 struct Server {
     bed: Testbed,
+    /// Its services: those that run, and those that have ended.
     services: Vec<Pid>,
-    /// Those that run, and those that have ended.
-    started: Vec<Pid>,
     /// What each service has at the day's peak.
     peak: u64,
     /// Pages of its memory, and of its files.
@@ -192,7 +191,6 @@ impl Server {
         Ok(Server {
             bed,
             services: Vec::new(),
-            started: Vec::new(),
             peak: memory / 100 * used / SERVICES,
             pages: u32::try_from(memory / BASE_PAGE_SIZE).unwrap_or(u32::MAX),
             random: Random::new(seed),
@@ -228,20 +226,21 @@ impl Server {
 
     /// Starts those that are missing: the first ones so that one of them ends each day.
     fn keep_services(&mut self, hour: u64) {
-        let machine = &self.bed.machine;
-        self.services.retain(|pid| machine.ended(*pid).is_none());
-        while (self.services.len() as u64) < SERVICES {
-            let place = self.started.len() as u64 + 1;
+        while (self.running().count() as u64) < SERVICES {
+            let place = self.services.len() as u64 + 1;
             let hours = match place {
                 first if first <= SERVICES => first * HOURS,
                 _ => LIFE,
             };
             let seed = self.seed ^ place;
             let service = Service::new(self.peak, hour, hours, HOUR, seed);
-            let pid = self.bed.start(service);
-            self.services.push(pid);
-            self.started.push(pid);
+            self.services.push(self.bed.start(service));
         }
+    }
+
+    fn running(&self) -> impl Iterator<Item = Pid> {
+        let services = self.services.iter().copied();
+        services.filter(|pid| self.bed.machine.ended(*pid).is_none())
     }
 
     /// A part of an hour's.
@@ -274,14 +273,14 @@ impl Server {
     /// What translation has taken of its services' time.
     fn in_translation(&self) -> Duration {
         let machine = &self.bed.machine;
-        let counts = self.started.iter().filter_map(|pid| machine.counts(*pid));
+        let counts = self.services.iter().filter_map(|pid| machine.counts(*pid));
         let cycles = counts.map(|counts| counts.translation).sum();
         machine.kernel().costs().time(cycles)
     }
 
     /// What is there at the end of an hour.
     fn look(&self, day: &mut Day) {
-        let mapped = self.services.iter().map(|pid| self.bed.mapped(*pid));
+        let mapped = self.running().map(|pid| self.bed.mapped(pid));
         let (huge, base) = mapped.fold((0, 0), |(huge, base), mapped| {
             (huge + mapped.huge, base + mapped.base)
         });

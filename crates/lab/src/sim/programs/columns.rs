@@ -42,25 +42,23 @@ impl Columns {
 
     /// The column that an entry is in.
     pub(super) fn column(self, entry: u64) -> u64 {
-        let (mut low, mut high) = (0, self.columns);
-        while high - low > 1 {
-            let middle = u64::midpoint(low, high);
-            if self.start(middle) <= entry {
-                low = middle;
-            } else {
-                high = middle;
-            }
-        }
-        low
+        self.first_that_is_not(|column| self.of(column).end <= entry)
     }
 
     /// How many columns have so many entries or more, but for a few whose length rounding decides.
     pub(super) fn as_long_as(self, length: u64) -> u64 {
+        self.first_that_is_not(|column| {
+            let entries = self.of(column);
+            entries.end - entries.start >= length
+        })
+    }
+
+    /// Where first ones are so and all others are not: the first of the others.
+    fn first_that_is_not(self, is_so: impl Fn(u64) -> bool) -> u64 {
         let (mut low, mut high) = (0, self.columns);
         while low < high {
             let middle = u64::midpoint(low, high);
-            let entries = self.of(middle);
-            if entries.end - entries.start >= length {
+            if is_so(middle) {
                 low = middle + 1;
             } else {
                 high = middle;
