@@ -20,10 +20,7 @@ impl Random {
 
     /// A number of `0..limit`, each as likely.
     pub fn below(&mut self, limit: u64) -> u64 {
-        // The high half of the product is less than `limit`.
-        #[allow(clippy::cast_possible_truncation)]
-        let scaled = ((u128::from(self.word()) * u128::from(limit)) >> 64) as u64;
-        scaled
+        below(self.word(), usize::try_from(limit).unwrap_or(usize::MAX)) as u64
     }
 }
 

@@ -182,15 +182,18 @@ impl Rhythm {
         } else {
             (self.gap * 3 / 2).min(Interval::LONGEST)
         };
-        self.gap.max(least_gap(expected, idle))
+        self.gap.max(self.least_gap(expected, idle))
     }
 
-    /// The least time until another look that costs so many seconds, with so much of a CPU `idle`; nothing where intervals are fixed.
+    /// The least time until another look that costs so many seconds, with so much of a CPU `idle`: so long that looking takes no more than
+    /// its share of a core, but [`Interval::LONGEST`] at most. Nothing where intervals are fixed.
     pub(super) fn least_gap(&self, cost: f64, idle: f64) -> Duration {
-        match self.interval {
-            Interval::Fixed(_) => Duration::ZERO,
-            Interval::Auto => least_gap(cost, idle),
+        if self.is_fixed() {
+            return Duration::ZERO;
         }
+        let share = LOOKING_SHARE_WHEN_BUSY + (LOOKING_SHARE - LOOKING_SHARE_WHEN_BUSY) * idle;
+        let gap = Duration::try_from_secs_f64(cost / share);
+        gap.unwrap_or(Interval::LONGEST).min(Interval::LONGEST)
     }
 
     /// Remembers what is there now. Whether something is new, or changed.
@@ -212,13 +215,6 @@ impl Rhythm {
         }
         changes
     }
-}
-
-/// So long that looking takes no more than its share of a core, but [`Interval::LONGEST`] at most.
-fn least_gap(cost: f64, idle: f64) -> Duration {
-    let share = LOOKING_SHARE_WHEN_BUSY + (LOOKING_SHARE - LOOKING_SHARE_WHEN_BUSY) * idle;
-    let gap = Duration::try_from_secs_f64(cost / share);
-    gap.unwrap_or(Interval::LONGEST).min(Interval::LONGEST)
 }
 
 #[cfg(test)]
