@@ -99,12 +99,21 @@ fn started(
 }
 
 fn start(program: Touching, walk: Walk, thp: Thp) -> (SimulatedMachine, mega_sim::kernel::Pid) {
+    start_at(Costs::trident_server(), program, walk, thp)
+}
+
+fn start_at(
+    costs: Costs,
+    program: Touching,
+    walk: Walk,
+    thp: Thp,
+) -> (SimulatedMachine, mega_sim::kernel::Pid) {
     let layout = Layout::one_node(256 << 20).unwrap();
     let settings = Settings {
         thp,
         ..Settings::default()
     };
-    let kernel = Kernel::new(&layout, settings, Costs::trident_server());
+    let kernel = Kernel::new(&layout, settings, costs);
     let mut machine = SimulatedMachine::new(kernel, 4);
     machine.set_processor(SKYLAKE_SP, walk);
     let pid = machine.start(Box::new(program), 0);
@@ -218,6 +227,20 @@ fn measuring_leaves_a_part_of_the_touches_a_part() {
         with >= without && with - without < without / 8,
         "{with}, {without}"
     );
+}
+
+/// To find all pages of much memory takes longer than is looked at them.
+#[test]
+fn what_takes_long_to_find_is_looked_at() {
+    let costs = Costs::trident_server();
+    let slow = Costs {
+        look_page: costs.cycles(Duration::from_micros(20)),
+        ..costs
+    };
+    let program = Touching::new(Order::Random, 0);
+    let (mut machine, pid) = start_at(slow, program, Walk::Native, Thp::Never);
+    let gain = gain(&mut machine, pid);
+    assert!(gain.cpus > 0.9, "it never rests: {gain:?}");
 }
 
 #[test]
