@@ -15,7 +15,8 @@ use mega_core::PageSize;
 pub use calibration::{calibrate, touch_time};
 pub use expected::InUse;
 pub use processor::{
-    Cache, GiantL2, HASWELL, PROCESSORS, Processor, SAPPHIRE_RAPIDS, SKYLAKE_SP, ZEN_2, ZEN_5,
+    Cache, GiantL2, HASWELL, PROCESSORS, Processor, SAPPHIRE_RAPIDS, SKYLAKE_SP, WalkCaches, ZEN_2,
+    ZEN_5,
 };
 
 use calibration::scattered;
@@ -27,8 +28,12 @@ const LEVEL_BITS: u32 = 9;
 const PAGE_BITS: u32 = 12;
 /// Levels of x86-64 page tables.
 const LEVELS: u32 = 4;
+/// The level of page directories, 0 for the root.
+const DIRECTORY: u32 = 2;
 /// Marks the tags of huge pages in the TLB that they share with base pages.
 const HUGE_TAG: u64 = 1 << 62;
+/// Marks those of entries of a page directory there, of the program's and of the host's.
+const DIRECTORY_TAGS: [u64; 2] = [1 << 61, 1 << 61 | 1 << 60];
 /// Entries of a table in a line of 64 bytes.
 const ENTRIES_PER_LINE: u64 = 8;
 /// Of base pages that are touched in a row, so many are looked up: those of one line of entries. What they take is what the others
@@ -70,11 +75,18 @@ pub struct Mmu {
     l2: SetAssociative,
     l2_giant: Option<SetAssociative>,
     /// Of the program's own tables, and of the host's.
-    walk_caches: [[SetAssociative; 3]; 2],
+    walk_caches: [UpperEntries; 2],
     caches: [SetAssociative; 3],
     counts: Counts,
     /// Rows touched, of each of which a part was looked up.
     rows: u64,
+}
+
+/// Where the upper entries of one's tables are kept, as [`WalkCaches`] says.
+#[derive(Clone, Debug)]
+enum UpperEntries {
+    Own([SetAssociative; 3]),
+    DirectoriesInL2(SetAssociative),
 }
 
 /// Tables whose lines must not be taken for each other's, or for data.
@@ -90,7 +102,10 @@ impl Mmu {
     #[must_use]
     pub fn new(processor: &Processor, walk: Walk) -> Self {
         let make = |cache: &Cache| SetAssociative::new(cache.entries, cache.ways);
-        let walk_caches = || processor.walk_caches.each_ref().map(make);
+        let walk_caches = || match &processor.walk_caches {
+            WalkCaches::Own(caches) => UpperEntries::Own(caches.each_ref().map(make)),
+            WalkCaches::DirectoriesInL2(cache) => UpperEntries::DirectoriesInL2(make(cache)),
+        };
         Mmu {
             processor: *processor,
             walk,
@@ -224,11 +239,23 @@ impl Mmu {
         let above = levels.saturating_sub(1).min(3);
         let mut first = 0;
         for level in 0..above {
-            if self.walk_caches[whose][level as usize].take(address >> shift(level)) {
+            if self.is_kept(whose, level, address >> shift(level)) {
                 first = level + 1;
             }
         }
         first
+    }
+
+    /// Whether an upper entry need not be read. It is kept afterwards.
+    fn is_kept(&mut self, whose: usize, level: u32, entry: u64) -> bool {
+        match &mut self.walk_caches[whose] {
+            UpperEntries::Own(caches) => caches[level as usize].take(entry),
+            UpperEntries::DirectoriesInL2(_) if level == DIRECTORY => {
+                self.l2.take(entry | DIRECTORY_TAGS[whose])
+            }
+            // Entries of both levels are there, so the tags say which.
+            UpperEntries::DirectoriesInL2(cache) => cache.take(entry << 1 | u64::from(level)),
+        }
     }
 
     fn read_entry(&mut self, space: Space, level: u32, entry: u64) -> u64 {
@@ -282,7 +309,7 @@ mod tests {
             ways: 1,
         };
         Processor {
-            walk_caches: [nothing; 3],
+            walk_caches: WalkCaches::Own([nothing; 3]),
             l2: nothing,
             l1: [nothing; 3],
             l2_giant: GiantL2::None,
@@ -304,6 +331,23 @@ mod tests {
                 assert_eq!(mmu.counts().reads, reads, "{size:?} {walk:?}");
             }
         }
+    }
+
+    /// On AMD's processors pages push out the entries of page directories, and those of the levels above stay.
+    #[test]
+    fn page_directories_share_the_l2_tlb_with_pages() {
+        let mut mmu = Mmu::new(&ZEN_2, Walk::Native);
+        let mut reads = |address: u64| {
+            let before = mmu.counts().reads;
+            mmu.touch(address, PageSize::Base);
+            mmu.counts().reads - before
+        };
+        assert_eq!(reads(GIB), 4);
+        assert_eq!(reads(GIB + 4096), 1, "the directory's entry is kept");
+        for page in 0..16_384 {
+            reads(GIB + (2 << 20) + page * 4096);
+        }
+        assert_eq!(reads(GIB), 2, "that of its own region is gone");
     }
 
     /// Touches of so many bytes, spread over them; translation cycles for each, once all is warm.

@@ -1,6 +1,6 @@
 //! Processors: their TLBs, page-walk caches and caches, each number with its public source.
 //!
-//! `docs/simulator.md` says which numbers were held against their source. What says "an estimate" is one.
+//! `docs/simulator.md` says which numbers were held against their source.
 
 /// Entries and ways of something that caches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,6 +34,15 @@ pub enum GiantL2 {
     None,
 }
 
+/// Where the upper entries that a walk reads are kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WalkCaches {
+    /// Those of the PML4, of the PDPT and of the PD in a cache each.
+    Own([Cache; 3]),
+    /// Those of the PML4 and of the PDPT in one cache, and those of the PD in the L2 TLB.
+    DirectoriesInL2(Cache),
+}
+
 /// What a processor translates addresses with, and how long its memory takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Processor {
@@ -52,8 +61,8 @@ pub struct Processor {
     pub l2_giant: GiantL2,
     /// Cycles that a hit in the L2 TLB costs.
     pub l2_hit: u64,
-    /// Page-walk caches: entries of the PML4, of the PDPT and of the PD.
-    pub walk_caches: [Cache; 3],
+    /// Page-walk caches.
+    pub walk_caches: WalkCaches,
     /// Caches of data, from the first level on, which page tables share with programs; and the cycles of a hit in each.
     pub caches: [(Cache, u64); 3],
     /// Cycles of a line from memory.
@@ -62,7 +71,12 @@ pub struct Processor {
 
 /// Page-walk caches of Intel's: 2 PML4 entries, 4 PDPT entries, 32 PD entries (Barr, Cox and Rixner, ISCA '10, for the first
 /// two; van Schaik and others, "Reverse Engineering Hardware Page Table Caches", 2017, for all on Haswell and Skylake).
-const INTEL_WALK: [Cache; 3] = [cache(2, 2), cache(4, 4), cache(32, 4)];
+const INTEL_WALK: WalkCaches = WalkCaches::Own([cache(2, 2), cache(4, 4), cache(32, 4)]);
+
+/// Page-walk caches of AMD's: 64 entries for the PML4 and the PDPT together, and the PD's in the L2 TLB (AMD's Software Optimization Guide
+/// for family 17h, from Zen 1 on, as Chips and Cheese quotes it, "Deep Diving Neoverse N1"; WikiChip, "Zen 2", for the second). That any
+/// of the 64 can lie anywhere is an assumption.
+const AMD_WALK: WalkCaches = WalkCaches::DirectoriesInL2(cache(64, 64));
 
 /// Trident's machine: Xeon Gold 6140, Skylake-SP, 2.3 GHz.
 ///
@@ -70,8 +84,8 @@ const INTEL_WALK: [Cache; 3] = [cache(2, 2), cache(4, 4), cache(32, 4)];
 /// - L2 TLB hit 7 cycles: the manual's "STLB hit" for Skylake; beyond the L1 lookup.
 /// - Caches 32 KiB, 1 MiB, 24.75 MiB (11 ways, of which a core can use all): the paper's table 1 and WikiChip; 4, 14 and 70
 ///   cycles: the manual's tables for Skylake server (L3: 50 to 70); 7-cpu.com has 4, 14 and 68 for Skylake-X.
-/// - Memory 85 ns, 195 cycles: an estimate; Intel's Memory Latency Checker shows 80 to 90 ns on this family, and 7-cpu.com has 76 ns
-///   for the desktop's.
+/// - Memory on the same socket 80 ns, 184 cycles: what Intel's top-down analysis charges for it (pmu-tools, `skx_server_ratios.py`:
+///   `Mem_Local_DRAM_Cost`).
 pub const SKYLAKE_SP: Processor = Processor {
     name: "skylake-sp",
     hertz: 2_300_000_000,
@@ -86,7 +100,7 @@ pub const SKYLAKE_SP: Processor = Processor {
         (lines(1024, 16), 14),
         (lines(25_344, 11), 70),
     ],
-    memory: 195,
+    memory: 184,
 };
 
 /// MEGA's machine: the paper says "Intel i7 @ 2,3GHz, 16GB DDR3", which a Core i7-4850HQ (Haswell) is; that it is this one is
@@ -115,30 +129,31 @@ pub const HASWELL: Processor = Processor {
     memory: 167,
 };
 
-/// AMD Zen 2 at 3.8 GHz.
+/// AMD Zen 2 as in a server: EPYC 7742 at 3.4 GHz.
 ///
 /// - TLBs: WikiChip: L1 64 entries for all sizes, anywhere; L2 2048 entries, 12 ways (2040 here, a whole number of sets), base and
 ///   huge pages, giant ones as huge ones.
 /// - L2 TLB hit 7 cycles: AMD's Software Optimization Guide for family 17h.
-/// - Page-walk caches: the guide names 64 entries for PDPT and PML4 together; PD entries share the L2 TLB. Here 32 and 32,
-///   and 64 for the PD: an estimate.
-/// - Caches 32 KiB, 512 KiB, 16 MiB for each four cores, 8, 8 and 16 ways: 7-cpu.com; 4, 12 and 39 cycles: WikiChip.
-/// - Memory 80 ns, 304 cycles: an estimate for DDR4-3200.
+/// - Page-walk caches: `AMD_WALK`.
+/// - Caches 32 KiB, 512 KiB, 16 MiB for each four cores, 8, 8 and 16 ways: 7-cpu.com; 4, 13 and 34 cycles: AnandTech, "AMD Rome Second
+///   Generation EPYC Review".
+/// - Memory 107 ns, 364 cycles: the same article has 113 ns for random touches of 128 MiB where each socket is four nodes; of them 20
+///   cycles are the walk, whose entries fit the L2 cache.
 pub const ZEN_2: Processor = Processor {
     name: "zen-2",
-    hertz: 3_800_000_000,
+    hertz: 3_400_000_000,
     l1: [cache(64, 64), cache(64, 64), cache(64, 64)],
     shares_l1: true,
     l2: cache(2040, 12),
     l2_giant: GiantL2::AsHuge,
     l2_hit: 7,
-    walk_caches: [cache(32, 32), cache(32, 32), cache(64, 4)],
+    walk_caches: AMD_WALK,
     caches: [
         (lines(32, 8), 4),
-        (lines(512, 8), 12),
-        (lines(16_384, 16), 39),
+        (lines(512, 8), 13),
+        (lines(16_384, 16), 34),
     ],
-    memory: 304,
+    memory: 364,
 };
 
 /// AMD Zen 5 as in a server: EPYC 9355P at 4.4 GHz.
@@ -146,7 +161,7 @@ pub const ZEN_2: Processor = Processor {
 /// - TLBs: AMD's Software Optimization Guide for Zen 5 (58455): L1 96 entries, anywhere; L2 4096 entries, 16 ways. That all sizes
 ///   share them, and giant pages are as huge ones in the second, is taken over from Zen 2.
 /// - L2 TLB hit 7 cycles: Chips and Cheese, "AMD's Strix Point: Zen 5 Hits Mobile".
-/// - Page-walk caches: those of Zen 2, so an estimate.
+/// - Page-walk caches: `AMD_WALK`. Chips and Cheese, "Zen 5's Leaked Slides": known from Zen 1 to Zen 4, perhaps larger here.
 /// - Caches 48 KiB, 1 MiB, 32 MiB, 12, 16 and 16 ways; 4 and 14 cycles: the guide. L3 10.58 ns, 47 cycles: Chips and Cheese, "AMD's
 ///   EPYC 9355P: Inside a 32 Core Zen 5 Server Chip".
 /// - Memory 130 ns, 572 cycles: the same article has 220 ns with memory of all dies interleaved, and 90 ns less without.
@@ -158,7 +173,7 @@ pub const ZEN_5: Processor = Processor {
     l2: cache(4096, 16),
     l2_giant: GiantL2::AsHuge,
     l2_hit: 7,
-    walk_caches: [cache(32, 32), cache(32, 32), cache(64, 4)],
+    walk_caches: AMD_WALK,
     caches: [
         (lines(48, 12), 4),
         (lines(1024, 16), 14),
@@ -179,7 +194,7 @@ pub const ZEN_5: Processor = Processor {
 /// - L2 cache 15 cycles: its 4 ns for it (`Mem_L2_Hit_Cost`) at the 3.8 GHz of one busy core. L1 cache 5 cycles: Chips and Cheese,
 ///   "Going Armchair Quarterback on Golden Cove's Caches".
 /// - Caches 48 KiB, 2 MiB and 105 MiB: Intel's product page; 12, 16 and 15 ways: CPUID, leaf 4, in the same file of Bochs's.
-/// - Page-walk caches: those of Skylake, so an estimate.
+/// - Page-walk caches: those of Skylake, the newest of which anybody has published them.
 pub const SAPPHIRE_RAPIDS: Processor = Processor {
     name: "sapphire-rapids",
     hertz: 3_000_000_000,
