@@ -52,6 +52,8 @@ static struct {
 	unsigned long touches, wrong, acts, promotions, demotions;
 	/* By why they were stopped. */
 	unsigned long refusals[MEGA_PROMOTE_WOULD_MOVE + 1];
+	/* The last error of MADV_COLLAPSE. */
+	int collapse_failed;
 } count;
 
 static void add(unsigned long *counter)
@@ -198,8 +200,8 @@ static void *promote_and_demote(void *seed)
 			break;
 		default:
 			add(&count.refusals[request.stop]);
-			if (request.stop == MEGA_PROMOTE_NOT_HUGE)
-				madvise(at, GIANT, MADV_COLLAPSE);
+			if (request.stop == MEGA_PROMOTE_NOT_HUGE && madvise(at, GIANT, MADV_COLLAPSE))
+				count.collapse_failed = errno;
 		}
 		usleep(next(&state) % 3000);
 		if (next(&state) % 2 && demote(device, at) == MEGA_DEMOTE_DONE)
@@ -210,6 +212,14 @@ static void *promote_and_demote(void *seed)
 
 /* ---- One race ---------------------------------------------------------- */
 
+static void note_refusals(const char *what)
+{
+	tap_note("%s: refused as not huge %lu, busy %lu, no chunk %lu, not in place %lu; MADV_COLLAPSE failed last with %s",
+		 what, count.refusals[MEGA_PROMOTE_NOT_HUGE], count.refusals[MEGA_PROMOTE_BUSY],
+		 count.refusals[MEGA_PROMOTE_NO_CHUNK], count.refusals[MEGA_PROMOTE_WOULD_MOVE],
+		 count.collapse_failed ? strerror(count.collapse_failed) : "nothing");
+}
+
 static void act_for_seconds(void (*act)(uint64_t *state), uint64_t *state)
 {
 	for (time_t end = time(NULL) + seconds; time(NULL) < end; add(&count.acts))
@@ -219,8 +229,15 @@ static void act_for_seconds(void (*act)(uint64_t *state), uint64_t *state)
 /* What takes the span apart all the time may let no promotion through, which takes long on a slow machine: leave it alone. */
 static bool promoted_at_last(void)
 {
-	for (time_t patience = time(NULL) + 600; !count.promotions && time(NULL) < patience;)
+	time_t begin = time(NULL), told = begin;
+
+	while (!count.promotions && time(NULL) < begin + 600) {
+		if (time(NULL) >= told + 30) {
+			told = time(NULL);
+			note_refusals("still not promoted");
+		}
 		usleep(100000);
+	}
 	return count.promotions > 0;
 }
 
@@ -250,10 +267,8 @@ static void against(const char *what, void *(*toucher)(void *), void (*act)(uint
 	check_all(span);
 	tap_equal(count.wrong, 0, "%s: no word is another's, old or lost", what);
 	tap_ok(count.promotions > 0 && count.touches > 0 && count.acts > 0, "%s: everything went on meanwhile", what);
-	tap_note("%lu touches, %lu acts, %lu promotions, %lu demotions; refused as not huge %lu, busy %lu, no chunk %lu, not in place %lu",
-		 count.touches, count.acts, count.promotions, count.demotions, count.refusals[MEGA_PROMOTE_NOT_HUGE],
-		 count.refusals[MEGA_PROMOTE_BUSY], count.refusals[MEGA_PROMOTE_NO_CHUNK],
-		 count.refusals[MEGA_PROMOTE_WOULD_MOVE]);
+	tap_note("%lu touches, %lu acts, %lu promotions, %lu demotions", count.touches, count.acts, count.promotions, count.demotions);
+	note_refusals(what);
 }
 
 /* ---- What else happens ------------------------------------------------- */

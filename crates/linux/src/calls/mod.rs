@@ -70,7 +70,8 @@ impl Calls {
         let is_wanted = |name: &str| place.wants(name);
         let object = bpf::load_some(OBJECT, is_wanted).map_err(|error| match error {
             LoadError::NotPermitted => {
-                "the kernel does not permit it; BPF programs need root, or CAP_BPF and CAP_PERFMON"
+                "the kernel does not permit it; BPF programs need root, or CAP_BPF and CAP_PERFMON, \
+                 and lockdown or a security module may forbid them to root as well"
                     .to_owned()
             }
             LoadError::Rejected { reason } => {
