@@ -281,6 +281,25 @@ static void observers(char *memory)
 	close(self);
 }
 
+/* ---- What may be reclaimed without being written ----------------------- */
+
+/* Such pages are counted with those of files while they are isolated. */
+static void freed_lazily(void)
+{
+	long isolated = vmstat("nr_isolated_anon");
+	char *memory = map_spans(1);
+	struct mega_promote request;
+
+	fill(memory, GIANT, 1);
+	if (madvise(memory, GIANT, MADV_FREE))
+		tap_bail("MADV_FREE");
+	request = promote_surely(device, memory);
+	tap_equal(request.stop, MEGA_PROMOTE_DONE, "what MADV_FREE left is promoted");
+	tap_ok(request.moved > 0, "pages were moved for it");
+	tap_equal(vmstat("nr_isolated_anon") - isolated, 0, "and none counts as isolated any more");
+	munmap(memory, GIANT);
+}
+
 /* ---- A chunk that the caller names ------------------------------------- */
 
 static void named_chunk(char *giant)
@@ -498,6 +517,7 @@ int main(void)
 	repaired(memory);
 	named_chunk(memory);
 	munmap(memory, GIANT);
+	freed_lazily();
 	base_pages();
 	another_process();
 	tap_equal(meminfo("AnonPudMapped"), 0, "at the end nothing is mapped by giant pages");
