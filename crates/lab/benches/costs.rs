@@ -12,12 +12,14 @@ use std::time::{Duration, Instant};
 
 use mega_core::{Region, bytes};
 use mega_lab::available;
-use mega_lab::mapping::{Area, HUGE_PAGE, PAGE, WORDS_PER_PAGE, fork_to_touch_and_rest};
+use mega_lab::mapping::{
+    Area, HUGE_PAGE, PAGE, WORDS_PER_PAGE, cpu_time_of, fork_to_touch_and_rest,
+};
 use mega_linux::kernel::LiveKernel;
 use mega_linux::observe::zero_filled::ZeroCounter;
+use mega_linux::physical::vmstat::CompactionStatistics;
 use mega_sim::Costs;
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
-use rustix::time::{ClockId, clock_gettime};
 
 const ROUNDS: usize = 5;
 const SIZE: u64 = 512 << 20;
@@ -275,33 +277,21 @@ struct Compaction {
 }
 
 fn compact() -> io::Result<Compaction> {
-    let before = counted()?;
-    let started = cpu_time();
+    let counted = || CompactionStatistics::read(&LiveKernel).map_err(io::Error::other);
+    // No other thread is there.
+    let used = || cpu_time_of(std::process::id());
+    let (before, started) = (counted()?, used()?);
     std::fs::write("/proc/sys/vm/compact_memory", "1")?;
-    let time = (cpu_time() - started).as_secs_f64() * 1e9;
-    let after = counted()?;
+    let time = (used()? - started).as_secs_f64() * 1e9;
+    let run = counted()?.since(&before);
     Ok(Compaction {
         time,
-        scanned: after.0 - before.0,
-        moved: after.1 - before.1,
+        scanned: float(run.migrate_scanned + run.free_scanned),
+        moved: float(run.migrated),
     })
 }
 
-/// Frames that compaction has scanned, and pages that were migrated, since the start.
-fn counted() -> io::Result<(f64, f64)> {
-    let text = std::fs::read_to_string("/proc/vmstat")?;
-    let number = |name: &str| {
-        let line = text
-            .lines()
-            .find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
-        let number = line.and_then(|number| number.parse::<f64>().ok());
-        number.ok_or_else(|| io::Error::other(format!("/proc/vmstat has no {name}")))
-    };
-    let scanned = number("compact_migrate_scanned")? + number("compact_free_scanned")?;
-    Ok((scanned, number("pgmigrate_success")?))
-}
-
-fn cpu_time() -> Duration {
-    let time = clock_gettime(ClockId::ThreadCPUTime);
-    Duration::try_from(time).unwrap_or_default()
+#[allow(clippy::cast_precision_loss)]
+fn float(count: u64) -> f64 {
+    count as f64
 }

@@ -42,9 +42,10 @@ const NONE_FROM: u64 = 32 << 20;
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
 const IN_USE: u64 = MEGA_BYTES - (FREE * (1_u64 << 30) as f64) as u64;
 
-/// Times that each page is renewed in a round.
+/// Times that each page is renewed in a round, for all systems.
 const ONCE: f64 = 1.0;
-const OTHER_TIMES: [(f64, &str); 6] = [
+/// The same for the paper's Linux alone.
+const TIMES: [(f64, &str); 6] = [
     (1.0 / 256.0, "1/256"),
     (1.0 / 64.0, "1/64"),
     (1.0 / 16.0, "1/16"),
@@ -69,19 +70,14 @@ fn run(setting: &Setting<'_>) -> Result<Findings, Error> {
         happened.push(bed.happened());
     }
     let mut by_times = Vec::new();
-    for (times, name) in OTHER_TIMES {
+    for (times, name) in TIMES {
         (setting.progress)(&format!("{name} renewals of each page"));
         let mut bed = booted(COMPACTIONS[LINUX], setting)?;
         by_times.push(rounds(&mut bed, times, setting)?);
     }
     let systems = names(&COMPACTIONS);
-    let rows = by_object(&kept, |round, object| {
-        let mut paper = vec![None; COMPACTIONS.len()];
-        paper[LINUX] = of_the_paper(round, object);
-        paper
-    });
-    let none = vec![None; OTHER_TIMES.len()];
-    let times = OTHER_TIMES.map(|(_, name)| name.to_owned()).to_vec();
+    let rows = by_object(&kept, of_the_paper);
+    let times = TIMES.map(|(_, name)| name.to_owned()).to_vec();
     Ok(Findings {
         memory_bytes: setting.scale.bytes(MEGA_BYTES),
         tables: vec![
@@ -102,7 +98,7 @@ fn run(setting: &Setting<'_>) -> Result<Findings, Error> {
                 "the same with none, by how often each page is renewed in a round",
                 Unit::Share,
                 times,
-                by_object(&by_times, |_, _| none.clone()),
+                by_object(&by_times, |_, _| None),
             )
             .by_course()
             .uncounted(),
@@ -131,11 +127,13 @@ fn of_the_paper(round: usize, object: u64) -> Option<f64> {
     }
 }
 
-/// A row for each size of objects, given what is kept after each round in each column.
-fn by_object(kept: &[Vec<f64>], paper: impl Fn(usize, u64) -> Vec<Option<f64>>) -> Vec<Row> {
+/// A row for each size of objects, given what is kept after each round in each column, and in the paper's place.
+fn by_object(kept: &[Vec<f64>], of_the_paper: impl Fn(usize, u64) -> Option<f64>) -> Vec<Row> {
     let rows = objects().enumerate().map(|(round, object)| {
         let ours = kept.iter().map(|of| of.get(round).copied()).collect();
-        Row::beside(bytes::format(object), ours, paper(round, object))
+        let mut paper = vec![None; kept.len()];
+        paper[LINUX] = of_the_paper(round, object);
+        Row::beside(bytes::format(object), ours, paper)
     });
     rows.collect()
 }
