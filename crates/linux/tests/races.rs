@@ -415,7 +415,7 @@ fn clearing_keeps_to_the_lock_bound_once_it_knows_the_cost() {
         kernel.state().advised.clear();
         kernel.state().written.clear();
         // So long an interval that all is cleared in one turn.
-        kernel.state().now += Duration::from_secs(60);
+        kernel.state().now += Duration::from_secs(120);
         assert!(machine.observe().unwrap().processes[0].accesses_known);
         let state = kernel.state();
         assert!(
@@ -470,8 +470,8 @@ fn a_turn_clears_its_own_regions_and_no_others() {
     // Of a size at which all could be cleared within the lock bound, yet not within the share of a core.
     const COUNT: u64 = 300;
     let per_page = Duration::from_nanos(42);
-    let second = Duration::from_secs(1);
-    let share = second.mul_f64(0.005);
+    let interval = Duration::from_secs(4);
+    let share = interval.mul_f64(0.001);
     let whole = per_page * 512 * 300;
     assert!(whole < MachineOptions::default().lock_bound && whole > share);
     let (kernel, mut machine, _) = observed(COUNT);
@@ -483,7 +483,7 @@ fn a_turn_clears_its_own_regions_and_no_others() {
                 region.accessed = 512;
             }
             state.written.clear();
-            state.now += second;
+            state.now += interval;
             state.now
         };
         let seen = machine.observe().unwrap();
