@@ -19,6 +19,11 @@ pub trait Machine {
     /// CPU time the manager itself has used since some fixed moment.
     fn cpu_time(&self) -> Duration;
 
+    /// Says of which processes the policy wants to know what they access, from the next [`Machine::observe`] on: of all, where nobody
+    /// says otherwise. To find it out makes a process that works slower for a moment, so of others the machine need not
+    /// ([`crate::observation::ProcessObservation::accesses_known`]).
+    fn watch(&mut self, _wanted: &dyn Fn(ProcessId) -> bool) {}
+
     /// Reports every managed process's regions with what was accessed since the last call, and starts
     /// the next interval (clears the Accessed bits).
     ///
@@ -49,11 +54,6 @@ pub trait Machine {
     /// CPU seconds that the promotion of a region into a block that is backed takes here, as somebody measured it once; `None`
     /// where nobody has.
     fn promotion_seconds(&self) -> Option<f64>;
-
-    /// CPU seconds that [`Machine::prepare`] would take just now for each promotion. May try it on a few.
-    fn block_seconds(&mut self) -> f64 {
-        0.0
-    }
 
     /// Prepares the next `promotions` promotions to huge pages, so that their targets stand still for less time. May do nothing.
     fn prepare(&mut self, _promotions: usize) {}

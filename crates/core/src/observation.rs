@@ -58,7 +58,8 @@ pub struct ProcessObservation {
     /// Its eligible regions with at least one base page mapped, in address order, each once.
     pub regions: Vec<RegionObservation>,
     /// Whether the tracker saw accesses over the whole interval. False for the first look at a process,
-    /// whose Accessed bits nobody cleared, and always for the `mapped` tracker.
+    /// whose Accessed bits nobody cleared, and always for the `mapped` tracker; and perhaps where the policy does not want to know
+    /// ([`crate::Machine::watch`]).
     pub accesses_known: bool,
     /// The NUMA node that it allocates on. `None` where it is not known.
     pub node: Option<u32>,

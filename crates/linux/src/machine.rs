@@ -64,6 +64,8 @@ pub struct LinuxMachine {
     host: Arc<Host>,
     options: MachineOptions,
     wanted: Vec<ProcessId>,
+    /// Those of which nobody wants to know what they access.
+    unwatched: BTreeSet<ProcessId>,
     /// Boxed: a map's nodes have room for more than they hold, and each look takes a target out and puts it back.
     targets: BTreeMap<ProcessId, Box<Target>>,
     departed: Vec<ProcessId>,
@@ -97,6 +99,7 @@ impl LinuxMachine {
             host,
             options,
             wanted: Vec::new(),
+            unwatched: BTreeSet::new(),
             targets: BTreeMap::new(),
             departed: Vec::new(),
             refused: Vec::new(),
@@ -342,7 +345,9 @@ impl LinuxMachine {
             cgroup: None,
         };
         if let Some(regions) = target.at_rest() {
-            let accesses_known = target.accesses_known(&self.host);
+            // What did not run accessed nothing, though nobody cleared its bits before.
+            let accesses_known = target.accesses_known(&self.host)
+                || (self.unwatched.contains(&process) && self.host.tracker_kind().knows_accesses());
             let node = self.nodes.of(target.processor);
             self.targets.insert(process, target);
             return Ok(Some(observed(regions, accesses_known, node)));
@@ -354,6 +359,7 @@ impl LinuxMachine {
         };
         // Of before it is cleared anew.
         let accesses_known = target.accesses_known(&self.host);
+        target.watch(!self.unwatched.contains(&process), interval);
         let mut regions = Vec::new();
         match target.observe(&self.host, interval, self.options.lock_bound, &mut regions) {
             Ok(()) => {}
@@ -468,6 +474,11 @@ impl Machine for LinuxMachine {
         self.host.kernel().cpu_time()
     }
 
+    fn watch(&mut self, wanted: &dyn Fn(ProcessId) -> bool) {
+        let all = self.wanted.iter().copied();
+        self.unwatched = all.filter(|process| !wanted(*process)).collect();
+    }
+
     fn observe(&mut self) -> Result<Observation, Error> {
         let memory = memory::observe(self.host.kernel().as_ref())?;
         self.contiguity = memory.contiguity;
@@ -554,14 +565,6 @@ impl Machine for LinuxMachine {
 
     fn promotion_seconds(&self) -> Option<f64> {
         Some(self.calibration()?.copy.value)
-    }
-
-    fn block_seconds(&mut self) -> f64 {
-        if self.may_take_blocks(1) {
-            self.warmer.price(self.host.kernel().as_ref())
-        } else {
-            0.0
-        }
     }
 
     fn prepare(&mut self, promotions: usize) {

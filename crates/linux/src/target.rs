@@ -51,10 +51,26 @@ pub(crate) struct Target {
     mapped_as: Option<Activity>,
     /// Whether all Accessed bits were cleared after the last scan.
     cleared: bool,
+    work: Work,
     /// What the touch meter cleared since.
     pub(crate) carried: Carried,
     rest: Rest,
 }
+
+/// How much a process works, and whether its bits are left alone for that.
+#[derive(Default)]
+struct Work {
+    /// How it was when that was asked last.
+    asked: Option<Activity>,
+    /// Whether it had little CPU time then.
+    is_little: bool,
+    /// Whether its Accessed bits are not to be cleared.
+    is_left_alone: bool,
+}
+
+/// The CPU time of an interval, as a share of one core, up to which a process works little. What it touches in it is little too, so
+/// that clearing costs it next to nothing.
+const LITTLE_WORK: f64 = 0.1;
 
 /// A process while it does not run.
 #[derive(Default)]
@@ -113,6 +129,7 @@ impl Target {
             layout: Vec::new(),
             mapped_as: None,
             cleared: false,
+            work: Work::default(),
             carried: Carried::default(),
             rest: Rest {
                 // So that many that begin to rest at once are not all looked at in the same observation.
@@ -213,6 +230,19 @@ impl Target {
         self.not_eligible.clone_from(&self.mapped.not_eligible);
         self.not_eligible.extend(self.left.iter().cloned());
         self.not_eligible.sort_by_key(|part| part.range.start);
+    }
+
+    /// Whether somebody wants to know what it accesses, after such an interval. Where not, its bits are left alone while it works.
+    pub(crate) fn watch(&mut self, is_wanted: bool, interval: Duration) {
+        let now = self.rest.now;
+        let ran = now
+            .zip(self.work.asked)
+            .and_then(|(now, before)| now.ran_since(&before));
+        if let Some(ran) = ran {
+            self.work.is_little = ran < interval.mul_f64(LITTLE_WORK);
+        }
+        self.work.asked = now;
+        self.work.is_left_alone = !is_wanted && now.is_some() && !self.work.is_little;
     }
 
     /// Whether it has not run since it was last looked at, as of the last refresh.
@@ -398,13 +428,15 @@ impl Held {
         self.after_clearing(cleared);
     }
 
-    /// Whether the bits just scanned are for us to clear. Where not, it is known now whether they are clear.
+    /// Whether the bits just scanned are for us to clear. Where not, it is known now whether they are clear. Which ones were is
+    /// forgotten while nobody clears them.
     fn is_to_clear(&mut self, host: &Host) -> bool {
         if host.tracker_clears_itself() {
             self.carried.forget_all();
             self.cleared = true;
-        } else if host.is_dry_run() {
+        } else if host.is_dry_run() || self.work.is_left_alone {
             self.cleared = false;
+            self.turns.forget();
         } else {
             return host.tracker_kind().knows_accesses();
         }

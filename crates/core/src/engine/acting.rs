@@ -16,6 +16,9 @@ use super::{Engine, LONGEST_ACTING, runs, usual_price};
 /// The largest batch after a similar action failed for the same process. A failure may cost the kernel a vain compaction, or
 /// the program a huge page for nothing.
 const DOUBTFUL_BATCH: usize = 4;
+/// The largest first batch of promotions of a step; each that follows may be twice as large. A few free blocks may be backed where
+/// those behind are not, which makes promotions ten times as dear: that shows before many are made.
+const FIRST_PROMOTIONS: usize = 4;
 
 impl Engine {
     /// Performs what is wanted, until it is done or a budget is used up. Giant pages come last: they take the
@@ -129,6 +132,7 @@ impl Engine {
                 self.costs
                     .learn_standstill(first.kind, stood.as_secs_f64(), batch.len());
                 self.pace.stood(first.target.process, stood, now);
+                course.batches += 1;
             }
             self.pace.worked(began.0, cpu.saturating_sub(began.1));
             self.learn(&batch, &outcomes, course);
@@ -143,7 +147,8 @@ impl Engine {
             let before = machine.cpu_time();
             machine.prepare(promotions);
             let used = machine.cpu_time().saturating_sub(before);
-            self.prices.learn_blocks(used.as_secs_f64(), promotions);
+            self.prices
+                .learn_blocks((used.as_secs_f64(), promotions), machine.now());
         }
         machine.rest(until.saturating_sub(machine.now()));
     }
@@ -172,7 +177,7 @@ impl Engine {
                 continue;
             }
             if batch.is_empty() {
-                largest = self.largest_batch(action.kind);
+                largest = self.largest_batch(action.kind, course.batches);
             }
             if self.failures.is_doubtful(&action) {
                 largest = largest.min(DOUBTFUL_BATCH);
@@ -207,13 +212,17 @@ impl Engine {
         queue.iter().position(is_due).unwrap_or(0)
     }
 
-    /// How many actions the machine may get at once.
-    fn largest_batch(&self, kind: ActionKind) -> usize {
-        let largest = self.costs.batch(kind, self.cpu.left());
-        match self.costs.standstill(kind).filter(|_| kind.is_promotion()) {
-            Some(each) => largest.min(self.pace.burst(each)),
-            None => largest,
+    /// How many actions the machine may get at once, after so many batches of promotions in this step.
+    fn largest_batch(&self, kind: ActionKind, batches: u32) -> usize {
+        let mut largest = self.costs.batch(kind, self.cpu.left());
+        if kind.is_promotion() {
+            let burst =
+                (self.costs.standstill(kind)).map_or(usize::MAX, |each| self.pace.burst(each));
+            largest = largest
+                .min(burst)
+                .min(FIRST_PROMOTIONS.saturating_mul(2_usize.saturating_pow(batches)));
         }
+        largest
     }
 
     /// Whether a demotion that was to give something back did not; `None` where it was for something else, was not

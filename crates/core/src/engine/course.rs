@@ -18,6 +18,8 @@ pub(super) struct Course {
     pub(super) end: Duration,
     /// What a promotion cost when the policy decided.
     pub(super) price: Price,
+    /// Batches of promotions that were made.
+    pub(super) batches: u32,
     /// Whether it ended before all was done that the budgets would have allowed.
     pub(super) is_cut_short: bool,
 }
@@ -34,6 +36,7 @@ impl Course {
             unmet: Demand::new(observation),
             end,
             price,
+            batches: 0,
             is_cut_short: false,
         }
     }

@@ -187,6 +187,9 @@ impl Engine {
     pub fn step<M: Machine>(&mut self, machine: &mut M) -> Result<StepReport, M::Error> {
         self.settle(machine);
         let cpu_at_start = machine.cpu_time();
+        let measures = machine.measures();
+        let policy = &self.policy;
+        machine.watch(&|process| !measures || policy.watches(process));
         let mut observation = machine.observe()?;
         observation.normalise();
         let observe_cpu = machine.cpu_time().saturating_sub(cpu_at_start);
@@ -197,7 +200,7 @@ impl Engine {
         let price = self.price(machine);
         self.policy.expect(Circumstances {
             counts,
-            measures: machine.measures(),
+            measures,
             price,
         });
         self.tallies.begin_step(&observation);
@@ -267,7 +270,6 @@ impl Engine {
         let end = machine.now() + long;
         for process in self.policy.unmeasured() {
             let gain = machine.gain(process);
-            self.prices.set_block(machine.block_seconds());
             self.policy.learn_gain(process, gain, machine.age(process));
             self.gains.record(process, gain, machine.now());
             course.is_cut_short = true;
@@ -281,7 +283,7 @@ impl Engine {
     pub(super) fn price<M: Machine>(&self, machine: &M) -> Price {
         Price {
             copy: self.prices.now(usual_price(machine), machine.now()),
-            block: self.prices.block(),
+            block: self.prices.block(machine.now()),
             // What runs on an idle CPU takes nothing from anybody.
             busy: 1.0 - self.pace.idle(),
         }

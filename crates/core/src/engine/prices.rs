@@ -20,7 +20,8 @@ const MEMORY: f64 = 50e-3;
 pub(super) struct Prices {
     /// The copy, as far as any was made.
     copy: Option<Learnt>,
-    block: f64,
+    /// Where it was seen that none had to be backed, or nothing was promoted yet, blocks cost nothing.
+    block: Option<Learnt>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -29,13 +30,18 @@ struct Learnt {
     at: Duration,
 }
 
+impl Learnt {
+    /// What is left of it now, where it is `usual` seconds by default.
+    fn at(&self, usual: f64, now: Duration) -> f64 {
+        let half_lives = now.saturating_sub(self.at).div_duration_f64(HALF_LIFE);
+        usual + (self.seconds - usual) * 0.5_f64.powf(half_lives)
+    }
+}
+
 impl Prices {
     /// What a promotion costs now, where it is `usual` seconds by default.
     pub(super) fn now(&self, usual: f64, now: Duration) -> f64 {
-        self.copy.map_or(usual, |learnt| {
-            let half_lives = now.saturating_sub(learnt.at).div_duration_f64(HALF_LIFE);
-            usual + (learnt.seconds - usual) * 0.5_f64.powf(half_lives)
-        })
+        self.copy.map_or(usual, |learnt| learnt.at(usual, now))
     }
 
     /// So many promotions took so many seconds of CPU time together.
@@ -52,22 +58,25 @@ impl Prices {
         });
     }
 
-    /// What it takes to have a block backed for a promotion, as it was seen last.
-    pub(super) fn block(&self) -> f64 {
-        self.block
-    }
-
-    /// A look at a few free blocks says what each takes.
-    pub(super) fn set_block(&mut self, seconds: f64) {
-        self.block = seconds;
+    /// What it takes to have a block backed for a promotion.
+    pub(super) fn block(&self, now: Duration) -> f64 {
+        self.block.map_or(0.0, |learnt| learnt.at(0.0, now))
     }
 
     /// To have the blocks of so many promotions backed took so many seconds of CPU time together.
+    ///
+    /// The kernel hands out first what was freed last, and that is backed. What lies behind may not be. So a dearer price is believed
+    /// at once, and a cheaper one by half.
     #[allow(clippy::cast_precision_loss)]
-    pub(super) fn learn_blocks(&mut self, seconds: f64, count: usize) {
-        if count > 0 {
-            self.block = f64::midpoint(self.block, seconds / count as f64);
+    pub(super) fn learn_blocks(&mut self, (seconds, count): (f64, usize), now: Duration) {
+        if count == 0 {
+            return;
         }
+        let each = seconds / count as f64;
+        self.block = Some(Learnt {
+            seconds: each.max(f64::midpoint(self.block(now), each)),
+            at: now,
+        });
     }
 }
 
@@ -96,6 +105,24 @@ mod tests {
         assert!(learnt(&[(6e-3, 1)]).now(USUAL, Duration::ZERO) < 1.2 * USUAL);
         let many = learnt(&[(6e-3, 64); 20]).now(USUAL, Duration::ZERO);
         assert!((5.9e-3..=6e-3).contains(&many), "{many}");
+    }
+
+    #[test]
+    fn blocks_that_are_not_backed_are_dear_at_once_and_cheap_again_by_and_by() {
+        let mut prices = Prices::default();
+        let now = Duration::from_secs(7);
+        for (seen, believed) in [
+            (0.0, 0.0),
+            (4e-3, 4e-3),
+            (0.0, 2e-3),
+            (0.0, 1e-3),
+            (5e-3, 5e-3),
+        ] {
+            prices.learn_blocks((seen * 4.0, 4), now);
+            assert!((prices.block(now) - believed).abs() < 1e-12, "{seen}");
+        }
+        let later = prices.block(now + 2 * HALF_LIFE);
+        assert!((later - 5e-3 / 4.0).abs() < 1e-12, "{later}");
     }
 
     proptest! {

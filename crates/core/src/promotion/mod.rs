@@ -74,6 +74,12 @@ pub trait Policy: Send {
     /// Says under which circumstances it decides next. Without being told, they are the default ones.
     fn expect(&mut self, _circumstances: Circumstances) {}
 
+    /// Whether it wants to know what a process accesses. Asked before each observation where the machine can measure gains, of processes
+    /// that it never saw, too.
+    fn watches(&self, _process: ProcessId) -> bool {
+        true
+    }
+
     /// Processes whose gain from huge pages it must know before it decides about them: most wanted first, as of its last
     /// decision. The engine asks where the machine can measure that, which takes some tenths of a second each.
     fn unmeasured(&self) -> Vec<ProcessId> {

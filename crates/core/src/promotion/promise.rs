@@ -197,6 +197,10 @@ impl Policy for Promise {
         self.policy.expect(circumstances);
     }
 
+    fn watches(&self, process: ProcessId) -> bool {
+        self.policy.watches(process)
+    }
+
     fn unmeasured(&self) -> Vec<ProcessId> {
         self.policy.unmeasured()
     }

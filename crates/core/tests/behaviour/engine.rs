@@ -271,9 +271,9 @@ fn neighbours_go_to_the_machine_together() {
     machine.costs.act = 1e-4;
     let mut engine = engine("adaptive", Budgets::default());
     run(&mut engine, &mut machine, 3);
-    // A few at first, to learn what they cost.
+    // Ever more, since the first tell what the next cost.
     let sizes: Vec<usize> = machine.batches.iter().map(Vec::len).collect();
-    assert_eq!(sizes, [8, 56]);
+    assert_eq!(sizes, [4, 8, 16, 32, 4]);
     assert!(
         machine
             .batches

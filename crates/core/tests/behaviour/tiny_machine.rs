@@ -52,6 +52,7 @@ pub(crate) fn certain(share: f64, cpus: f64) -> Gain {
         cost_cpu_seconds: 1.0,
         payback_seconds: (share > 0.0).then(|| 1.0 / (share * cpus)),
         saved_by_giant_share: None,
+        uses_all: false,
     }
 }
 
@@ -103,6 +104,9 @@ pub(crate) struct TinyMachine {
     pub(crate) age: Duration,
     /// How often that was measured.
     pub(crate) measured: usize,
+    /// Processes whose accesses nobody wants to know, and those whose bits were not cleared at the last observation for that.
+    pub(crate) unwatched: BTreeSet<ProcessId>,
+    uncleared: BTreeSet<ProcessId>,
     pub(crate) idle_cpus: Option<f64>,
     pub(crate) dry_run: bool,
     /// Outcomes left out of every answer.
@@ -146,6 +150,8 @@ impl TinyMachine {
             gains: None,
             age: Duration::ZERO,
             measured: 0,
+            unwatched: BTreeSet::new(),
+            uncleared: BTreeSet::new(),
             idle_cpus: None,
             dry_run: false,
             swallowed: 0,
@@ -345,10 +351,16 @@ impl Machine for TinyMachine {
         self.cpu
     }
 
+    fn watch(&mut self, wanted: &dyn Fn(ProcessId) -> bool) {
+        let all = self.regions.keys().map(|target| target.process);
+        self.unwatched = all.filter(|process| !wanted(*process)).collect();
+    }
+
     fn observe(&mut self) -> Result<Observation, Infallible> {
         self.spend(self.costs.observe);
         let before = self.observed.replace(self.clock).unwrap_or(self.clock);
         let interval = self.clock - before;
+        let uncleared = std::mem::replace(&mut self.uncleared, self.unwatched.clone());
         let mut processes: Vec<ProcessObservation> = Vec::new();
         for (target, truth) in &self.regions {
             if processes
@@ -359,12 +371,14 @@ impl Machine for TinyMachine {
                 processes.push(ProcessObservation {
                     process: target.process,
                     regions,
-                    accesses_known: true,
+                    accesses_known: !uncleared.contains(&target.process),
                     node: self.node_of.get(&target.process.pid).copied(),
                     cgroup: self.cgroup_of(target.process.pid),
                 });
             }
             let accessed = match (truth.huge, truth.used) {
+                // Everything, at some time.
+                _ if uncleared.contains(&target.process) => truth.resident,
                 (true, 0) => 0,
                 (true, _) => PAGES_PER_REGION,
                 (false, used) => used.min(truth.resident),
@@ -435,10 +449,6 @@ impl Machine for TinyMachine {
 
     fn promotion_seconds(&self) -> Option<f64> {
         None
-    }
-
-    fn block_seconds(&mut self) -> f64 {
-        self.costs.block
     }
 
     fn prepare(&mut self, promotions: usize) {

@@ -37,7 +37,7 @@ impl Warmer {
             self.pause -= 1;
             return;
         }
-        if touch_twice(kernel, blocks.min(MOST)).is_some() {
+        if were_cold(kernel, blocks.min(MOST)) == Some(true) {
             self.warm = 0;
             return;
         }
@@ -45,27 +45,17 @@ impl Warmer {
         let too_many = self.warm.saturating_sub(WARM_IN_A_ROW);
         self.pause = (1 << too_many.min(LONGEST_PAUSE.ilog2() + 1)) - 1;
     }
-
-    /// What it takes to back a free block now, in seconds; 0 where they are backed. Touches a few.
-    pub(crate) fn price(&mut self, kernel: &dyn Kernel) -> f64 {
-        let cold = touch_twice(kernel, SAMPLE);
-        if cold.is_some() {
-            (self.warm, self.pause) = (0, 0);
-        }
-        cold.unwrap_or(0.0)
-    }
 }
 
-/// Touches the next free blocks, and some of them again. Returns how many seconds each took where the hypervisor had not
-/// backed them.
-fn touch_twice(kernel: &dyn Kernel, blocks: usize) -> Option<f64> {
+/// Touches the next free blocks, and some of them again. Whether the hypervisor had not backed them; `None` where that failed.
+fn were_cold(kernel: &dyn Kernel, blocks: usize) -> Option<bool> {
     let each = |count: usize| {
         let took = kernel.touch_blocks(count).ok()?;
         #[allow(clippy::cast_precision_loss)]
         Some(took.as_secs_f64() / count as f64)
     };
     let (first, again) = (each(blocks)?, each(blocks.min(SAMPLE))?);
-    (first > again * COLD).then_some(first)
+    Some(first > again * COLD)
 }
 
 #[cfg(test)]
@@ -113,14 +103,6 @@ mod tests {
         drop(state);
         (0..16).for_each(|_| warmer.prepare(&kernel, 20));
         assert!(kernel.state().touched_blocks >= 24);
-    }
-
-    #[test]
-    fn the_price_is_that_of_cold_blocks() {
-        let mut warmer = Warmer::default();
-        assert_eq!(warmer.price(&kernel(u32::MAX)), 0.0);
-        let price = warmer.price(&kernel(0));
-        assert!((price - 3e-3).abs() < 1e-9, "{price}");
     }
 
     #[test]

@@ -7,6 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
+use std::time::Duration;
 
 use mega_core::ProcessId;
 
@@ -70,6 +71,14 @@ impl Activity {
         self.refresh > before.refresh
             && (self.memory, self.runtime, self.exec_id)
                 == (before.memory, before.runtime, before.exec_id)
+    }
+
+    /// CPU time that it had since `before`, as far as the scheduler has accounted it. `None` where the table was not refreshed since, or
+    /// another program runs.
+    #[must_use]
+    pub fn ran_since(&self, before: &Activity) -> Option<Duration> {
+        let same = self.refresh > before.refresh && self.exec_id == before.exec_id;
+        same.then(|| Duration::from_nanos(self.runtime.saturating_sub(before.runtime)))
     }
 
     /// Whether every mapping is as it was at `before`. False where the kernel cannot tell (before 6.4).

@@ -54,6 +54,12 @@ impl Machine for OwnShare {
         self.inner.cpu_time().saturating_sub(self.elsewhere)
     }
 
+    fn watch(&mut self, wanted: &dyn Fn(ProcessId) -> bool) {
+        // Who replays a recording may want to know what this policy does not.
+        let is_recording = self.tape.is_some();
+        self.inner.watch(&|process| is_recording || wanted(process));
+    }
+
     fn observe(&mut self) -> Result<Observation, Error> {
         let before = self.inner.cpu_time();
         let seen = self.inner.observe()?;
@@ -85,10 +91,6 @@ impl Machine for OwnShare {
 
     fn promotion_seconds(&self) -> Option<f64> {
         self.inner.promotion_seconds()
-    }
-
-    fn block_seconds(&mut self) -> f64 {
-        self.inner.block_seconds()
     }
 
     fn prepare(&mut self, promotions: usize) {

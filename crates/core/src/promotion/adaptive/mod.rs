@@ -256,6 +256,10 @@ impl Policy for Adaptive {
         self.circumstances = circumstances;
     }
 
+    fn watches(&self, process: ProcessId) -> bool {
+        self.pressure.is_anywhere() || self.paybacks.watches(process)
+    }
+
     fn unmeasured(&self) -> Vec<ProcessId> {
         self.paybacks.unmeasured()
     }

@@ -22,15 +22,23 @@ use super::window::{MostSeen, Window};
 
 /// How many times as old as at its last measurement a process must be to be measured again, where that lets nothing be promoted.
 const MEASURE_AGAIN: f64 = 2.0;
+/// CPU seconds that it may have had since, too: a measurement takes up to 0.03 of the manager's, and about as much of its own. One that
+/// rested then may have worked meanwhile.
+const MEASURE_AFTER: f64 = 6.0;
+/// Unless it has so many times as much to gain from: it was measured while it filled its memory.
+const HAS_GROWN: f64 = 1.5;
+/// CPU seconds for each base page to find out what a process accesses: to clear its bit, and for the process to set it again (0.08 s a GiB
+/// on a 2-core virtual machine, Linux 6.18). What follows is bounded by itself.
+const WATCH: f64 = 0.3e-6;
 
 /// What is paid back before a process has this age, in seconds, is paid back soon: if it lives for five, it has it back and the time that
 /// promoting took.
 const SOON: f64 = 4.5;
 
 /// What promotions may cost beyond what they have saved: CPU time, by that which the process has had since it was as old as it takes
-/// until one is paid back. What is huge by then saves ever more. So whenever the process ends, it has lost 2 % of its time at most
+/// until one is paid back. What is huge by then saves ever more. So whenever the process ends, it has lost 1.25 % of its time at most
 /// (the property `a_program_that_ends_at_any_time_has_lost_little`).
-const DEBT: f64 = 0.025;
+const DEBT: f64 = 0.0125;
 
 /// What a process has in huge pages.
 #[derive(Clone, Copy, Debug, Default)]
@@ -48,6 +56,8 @@ pub(super) struct Left {
     pub(super) translations: f64,
     /// The most that one of them would.
     pub(super) best: f64,
+    /// Whether that is what is accessed; else all that is mapped.
+    pub(super) is_known: bool,
 }
 
 /// What promotions are offered to a process.
@@ -56,6 +66,8 @@ pub(super) struct Offer {
     pub(super) terms: Terms,
     /// How many may be made now.
     pub(super) affordable: usize,
+    /// Whether the process is to be watched before any is made: nobody knows yet what it accesses.
+    pub(super) watches_first: bool,
 }
 
 /// What is known of the processes that were seen.
@@ -80,6 +92,10 @@ struct Life {
     saved: f64,
     /// What was promoted before the last measurement saves, in CPU seconds a second.
     saving: f64,
+    /// Whether promotions are affordable, for which it may have to be known what it accesses.
+    is_watched: bool,
+    /// Whether that was known at the last decision.
+    is_known: bool,
 }
 
 /// What a measurement is wanted for, as of the last decision: so many translations, of base pages or of huge ones.
@@ -98,13 +114,18 @@ struct Measured {
     gain: Option<Gain>,
     /// Translations that promotions had taken away by then.
     made: f64,
+    /// Translations that could be taken away then.
+    left: f64,
     /// Translations that the gain is about: the most seen since, for what was not there when it was measured has its share in it.
     translations: MostSeen,
 }
 
 impl Measured {
-    fn is_old(&self, lived: f64) -> bool {
-        lived >= self.at * MEASURE_AGAIN
+    fn is_old(&self, lived: f64, left: f64) -> bool {
+        let cpus = self.gain.map_or(1.0, |gain| gain.cpus.max(1.0));
+        let is_cheap = (lived - self.at) * cpus >= MEASURE_AFTER;
+        let has_grown = left >= self.left * HAS_GROWN;
+        lived >= self.at * MEASURE_AGAIN && (is_cheap || has_grown)
     }
 
     /// Translations that promotions took away since.
@@ -148,13 +169,17 @@ impl Life {
         kept * self.saving + share * gain.saved_share.value.max(0.0) * gain.cpus
     }
 
-    /// How many promotions are affordable, of which the best is paid back in so many seconds.
+    /// How many promotions are affordable, of which the best is paid back in so many seconds at the `soonest`: where the process gains
+    /// the most that its measurement does not rule out. To promote all in one go takes more: that it is paid back soon by what the
+    /// process most likely gains.
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
-    fn affordable(&self, payback: f64, copy: f64, gain: &Gain) -> usize {
-        if self.lived + payback <= SOON {
+    fn affordable(&self, soonest: f64, copy: f64, watching: f64, gain: &Gain) -> usize {
+        let share = gain.saved_share;
+        let likely = soonest * share.high / share.value;
+        if self.lived + likely <= SOON {
             return usize::MAX;
         }
-        let room = self.saved + DEBT * gain.cpus * (self.lived - payback) - self.spent;
+        let room = self.saved + DEBT * gain.cpus * (self.lived - soonest) - self.spent - watching;
         (room / copy) as usize
     }
 }
@@ -215,10 +240,12 @@ impl Paybacks {
         let usual = Offer {
             terms: Terms::usual(price),
             affordable: usize::MAX,
+            watches_first: false,
         };
         let Some(life) = self.measurable(process, circumstances) else {
             return Some(usual);
         };
+        let was_known = std::mem::replace(&mut life.is_known, left.is_known);
         let Some(measured) = &mut life.huge else {
             life.asked.huge = Some(left.translations);
             return None;
@@ -227,25 +254,39 @@ impl Paybacks {
             return Some(usual);
         };
         let seen = left.translations + measured.made_since(life.made.translations);
-        measured.translations.see(seen, window);
+        let is_known = left.is_known || gain.uses_all;
+        if left.is_known && !was_known && !gain.uses_all {
+            measured.translations = MostSeen::new(seen, window);
+            if life.is_watched {
+                life.spent += WATCH * seen;
+            }
+        } else if is_known {
+            measured.translations.see(seen, window);
+        }
         let measured = *measured;
         // The meter may miss touches: only what surely is not paid back is left alone.
-        let saved = gain.saved_at_most();
         let expected = life.lived.min(horizon);
-        let terms = measured.terms(saved, window, expected, price.cpu_seconds(&gain));
+        let copy = price.cpu_seconds(&gain);
+        let terms = measured.terms(gain.saved_at_most(), window, expected, copy);
         let best = terms.promotion(left.best + 1.0, 0, 0.0);
         let pays = best.pays();
         let affordable = if pays {
-            let payback = expected * best.price / best.gain;
-            life.affordable(payback, terms.copy, &gain)
+            let soonest = expected * best.price / best.gain;
+            let watching = if is_known { 0.0 } else { WATCH * seen };
+            life.affordable(soonest, copy, watching, &gain)
         } else {
             0
         };
+        life.is_watched = affordable > 0;
         // It may have rested while it was measured, and gain more at other times.
-        if affordable == 0 && measured.is_old(life.lived) {
+        if affordable == 0 && measured.is_old(life.lived, left.translations) {
             life.asked.huge = Some(left.translations);
         }
-        pays.then_some(Offer { terms, affordable })
+        pays.then_some(Offer {
+            terms,
+            affordable,
+            watches_first: !is_known,
+        })
     }
 
     /// What a giant page is worth for a process that has so many huge pages in use; `None` as long as that is not known.
@@ -277,7 +318,8 @@ impl Paybacks {
         let saved = share.high * gain.cpus;
         let expected = life.lived.min(horizon);
         let terms = measured.terms(saved, window, expected, price.cpu_seconds(&gain));
-        if !terms.promotion_to_giant(REGIONS_PER_SPAN).pays() && measured.is_old(life.lived) {
+        if !terms.promotion_to_giant(REGIONS_PER_SPAN).pays() && measured.is_old(life.lived, in_use)
+        {
             life.asked.giant = Some(in_use);
         }
         Some(terms)
@@ -294,6 +336,20 @@ impl Paybacks {
             Some(measured.terms(saved, self.window(), expected, copy))
         });
         known.unwrap_or(Terms::usual(price))
+    }
+
+    /// Whether it has to be known what a process accesses: where promotions are affordable, or some were made, unless it was measured to
+    /// access nearly all that it has; and where nobody can say what they gain.
+    pub(super) fn watches(&self, process: ProcessId) -> bool {
+        let Some(life) = self.lives.get(&process) else {
+            return false;
+        };
+        let is_of_use = life.is_watched || life.made.regions > 0;
+        match life.huge.map(|measured| measured.gain) {
+            None => is_of_use,
+            Some(None) => true,
+            Some(Some(gain)) => is_of_use && !gain.uses_all,
+        }
     }
 
     /// Those that should be measured, as of the last decision.
@@ -318,6 +374,7 @@ impl Paybacks {
             at: life.lived.max(1.0),
             gain,
             made: life.made.translations,
+            left: translations,
             translations: MostSeen::new(translations, window),
         };
         life.huge = life.asked.huge.map(measured).or(life.huge);
@@ -343,6 +400,7 @@ mod tests {
             cost_cpu_seconds: 1.0,
             payback_seconds: None,
             saved_by_giant_share: None,
+            uses_all: false,
         }
     }
 
@@ -356,6 +414,7 @@ mod tests {
             at,
             gain: Some(gain),
             made: 0.0,
+            left: 1e3,
             translations: MostSeen::new(1e3, Window::default()),
         };
         let life = Life {
@@ -364,6 +423,7 @@ mod tests {
             huge: Some(measured),
             spent: 9.0,
             saved: 1.0,
+            is_known: true,
             ..Life::default()
         };
         Paybacks {
@@ -389,6 +449,7 @@ mod tests {
         let left = Left {
             translations: 500.0,
             best: 500.0,
+            is_known: true,
         };
         let offer = paybacks.offer(PROCESS, left, 600.0, &measuring());
         offer.unwrap().affordable
@@ -400,7 +461,11 @@ mod tests {
         let look = |paybacks: &mut Paybacks, seconds, translations| {
             paybacks.watched = Some(seconds);
             let best = 50.0;
-            let left = Left { translations, best };
+            let left = Left {
+                translations,
+                best,
+                is_known: true,
+            };
             let offer = paybacks.offer(PROCESS, left, 600.0, &measuring()).unwrap();
             offer.terms.translation
         };

@@ -85,6 +85,9 @@ pub(super) fn promotions(
         let Some(offer) = offer(process.process, sums.left) else {
             continue;
         };
+        if offer.watches_first {
+            continue;
+        }
         let source = supply.open(process);
         let scarce = supply.scarcity_of_memory(source);
         let place = owners.len();
@@ -143,6 +146,7 @@ impl Sums {
 
 fn add_up(states: &Tracked<State>, process: &ProcessObservation, least_age: u16) -> Sums {
     let mut sums = Sums::default();
+    sums.left.is_known = process.accesses_known;
     for (region, state) in states.join(process) {
         sums.translations += state.translations();
         sums.resident_bytes += region.resident_bytes();
