@@ -17,14 +17,10 @@ pub struct Gain {
     pub payback_seconds: Option<f64>,
     /// The share of its CPU time that giant pages would save on what huge pages map; `None` where that is not known.
     pub saved_by_giant_share: Option<Estimate>,
-    /// Whether it keeps touching nearly all of its base pages, three quarters at least, so that no region is worth much more than another.
+    /// Bytes of base pages that it keeps touching, as far as a measurement can tell ([`Worth::working_set`]).
     #[serde(skip)]
-    pub uses_all: bool,
+    pub working_set: u64,
 }
-
-/// The share of a process's base pages that count as nearly all. The meter finds 0.97 to 1 of the memory that a program touches at random
-/// (random and chase in `docs/results/worth/report.md`).
-const NEARLY_ALL: f64 = 0.75;
 
 impl Gain {
     /// CPU time saved, in seconds a second: the most that the measurement does not rule out.
@@ -35,7 +31,6 @@ impl Gain {
 }
 
 impl From<&Worth> for Gain {
-    #[allow(clippy::cast_precision_loss)]
     fn from(worth: &Worth) -> Self {
         Gain {
             saved_share: worth.saved_share,
@@ -43,7 +38,7 @@ impl From<&Worth> for Gain {
             cost_cpu_seconds: worth.cost_cpu_seconds,
             payback_seconds: worth.payback_seconds,
             saved_by_giant_share: worth.saved_by_giant_share,
-            uses_all: worth.working_set as f64 >= NEARLY_ALL * worth.promotable as f64,
+            working_set: worth.working_set,
         }
     }
 }

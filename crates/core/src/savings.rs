@@ -199,7 +199,7 @@ mod tests {
                     cost_cpu_seconds: 1.0,
                     payback_seconds: None,
                     saved_by_giant_share: None,
-                    uses_all: false,
+                    working_set: 0,
                 },
                 ago: Duration::ZERO,
             }),

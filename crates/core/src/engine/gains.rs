@@ -77,7 +77,7 @@ mod tests {
             cost_cpu_seconds,
             payback_seconds: None,
             saved_by_giant_share: None,
-            uses_all: false,
+            working_set: 0,
         };
         let mut gains = Gains::default();
         let mut known = |gain, now| {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use mega_core::engine::{Budgets, Engine, Interval};
-use mega_core::{Gain, Machine};
+use mega_core::{Gain, HUGE_PAGE_SIZE, Machine};
 use proptest::prelude::*;
 
 use crate::observations::{policy, target};
@@ -95,7 +95,10 @@ fn a_program_whose_gain_nobody_can_tell_is_promoted_as_before() {
 
 #[test]
 fn what_was_measured_is_reported_with_its_age() {
-    let gain = certain(0.3, 2.0);
+    let gain = Gain {
+        working_set: REGIONS * HUGE_PAGE_SIZE,
+        ..certain(0.3, 2.0)
+    };
     let mut machine = machine(Some(gain));
     let policy = policy("adaptive", &[]);
     let mut engine = Engine::new(policy, Budgets::default(), Interval::Auto);
@@ -209,6 +212,10 @@ fn only_what_may_be_promoted_is_watched() {
     for (share, seconds, watched) in [(0.0, 600, false), (1e-3, 100, false), (0.3, 6, true)] {
         let mut machine = machine(Some(certain(share, 1.0)));
         machine.idle_cpus = Some(0.0);
+        machine
+            .regions
+            .values_mut()
+            .for_each(|truth| truth.used = 256);
         go_on(&mut adaptive(), &mut machine, seconds);
         assert_eq!(machine.unwatched.is_empty(), watched, "{share}");
         assert_eq!(machine.log.is_empty(), !watched, "{share}");
@@ -233,6 +240,20 @@ fn what_is_not_accessed_is_not_promoted_though_nobody_watched_at_first() {
             .iter()
             .all(|target| machine.regions[target].used > 0)
     );
+}
+
+/// Of what it has mapped a program uses a twentieth, which is worth the more.
+#[test]
+fn the_gain_is_that_of_what_is_used_though_nobody_watched_at_first() {
+    // 0.6 ms for each of ten regions, of 30 ms a second, are paid back at once; for each of 200 it would take 4 s, which is not soon.
+    let mut machine = machine(Some(certain(0.03, 1.0)));
+    machine.idle_cpus = Some(0.0);
+    machine.costs.act = 0.6e-3;
+    for (index, truth) in machine.regions.values_mut().enumerate() {
+        truth.used *= u16::from(index % 20 == 0);
+    }
+    go_on(&mut adaptive(), &mut machine, 4);
+    assert_eq!(machine.huge_pages(1), 10);
 }
 
 #[test]

@@ -52,7 +52,7 @@ pub(crate) fn certain(share: f64, cpus: f64) -> Gain {
         cost_cpu_seconds: 1.0,
         payback_seconds: (share > 0.0).then(|| 1.0 / (share * cpus)),
         saved_by_giant_share: None,
-        uses_all: false,
+        working_set: 0,
     }
 }
 
@@ -161,6 +161,14 @@ impl TinyMachine {
             observed: None,
             cpu: Duration::ZERO,
         }
+    }
+
+    /// Bytes of its base pages that a process uses.
+    fn working_set(&self, process: ProcessId) -> u64 {
+        let all = self.regions.iter();
+        let base = all.filter(|(target, truth)| target.process == process && !truth.huge);
+        base.map(|(_, truth)| u64::from(truth.used.min(truth.resident)) * BASE_PAGE_SIZE)
+            .sum()
     }
 
     fn spend(&mut self, seconds: f64) {
@@ -439,6 +447,7 @@ impl Machine for TinyMachine {
         let whole = self.gains.as_ref()?.get(&process.pid).copied().flatten()?;
         Some(Gain {
             saved_share: whole.saved_share.scaled(1.0 - self.share_huge(process.pid)),
+            working_set: self.working_set(process),
             ..whole
         })
     }

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use crate::gain::{Circumstances, Gain, Price};
 use crate::observation::Observation;
-use crate::page::REGIONS_PER_SPAN;
+use crate::page::{BASE_PAGE_SIZE, REGIONS_PER_SPAN};
 use crate::process::ProcessId;
 
 use super::deal::Terms;
@@ -39,6 +39,10 @@ const SOON: f64 = 4.5;
 /// until one is paid back. What is huge by then saves ever more. So whenever the process ends, it has lost 1.25 % of its time at most
 /// (the property `a_program_that_ends_at_any_time_has_lost_little`).
 const DEBT: f64 = 0.0125;
+
+/// The share of what could be promoted that counts as nearly all of it. The meter finds 0.97 to 1 where a program touches its memory
+/// at random (random and chase in `docs/results/worth/report.md`).
+const NEARLY_ALL: f64 = 0.75;
 
 /// What a process has in huge pages.
 #[derive(Clone, Copy, Debug, Default)]
@@ -116,6 +120,9 @@ struct Measured {
     made: f64,
     /// Translations that could be taken away then.
     left: f64,
+    /// Whether it touched nearly all that it had, so that no region is worth much more than another, and it need not be known which
+    /// ones are in use.
+    uses_all: bool,
     /// Translations that the gain is about: the most seen since, for what was not there when it was measured has its share in it.
     translations: MostSeen,
 }
@@ -254,8 +261,8 @@ impl Paybacks {
             return Some(usual);
         };
         let seen = left.translations + measured.made_since(life.made.translations);
-        let is_known = left.is_known || gain.uses_all;
-        if left.is_known && !was_known && !gain.uses_all {
+        let is_known = left.is_known || measured.uses_all;
+        if left.is_known && !was_known && !measured.uses_all {
             measured.translations = MostSeen::new(seen, window);
             if life.is_watched {
                 life.spent += WATCH * seen;
@@ -341,15 +348,14 @@ impl Paybacks {
     /// Whether it has to be known what a process accesses: where promotions are affordable, or some were made, unless it was measured to
     /// access nearly all that it has; and where nobody can say what they gain.
     pub(super) fn watches(&self, process: ProcessId) -> bool {
-        let Some(life) = self.lives.get(&process) else {
-            return false;
-        };
-        let is_of_use = life.is_watched || life.made.regions > 0;
-        match life.huge.map(|measured| measured.gain) {
-            None => is_of_use,
-            Some(None) => true,
-            Some(Some(gain)) => is_of_use && !gain.uses_all,
-        }
+        self.lives.get(&process).is_some_and(|life| {
+            let is_of_use = life.is_watched || life.made.regions > 0;
+            match life.huge {
+                None => is_of_use,
+                Some(measured) if measured.gain.is_none() => true,
+                Some(measured) => is_of_use && !measured.uses_all,
+            }
+        })
     }
 
     /// Those that should be measured, as of the last decision.
@@ -369,13 +375,21 @@ impl Paybacks {
             let saving = |gain| life.saving_of(&measured, &gain, life.made.translations);
             life.saving = measured.gain.map_or(0.0, saving);
         }
-        let measured = |translations| Measured {
-            // A process that lives for a moment only is not measured again at once.
-            at: life.lived.max(1.0),
-            gain,
-            made: life.made.translations,
-            left: translations,
-            translations: MostSeen::new(translations, window),
+        let (at, made, is_known) = (life.lived, life.made.translations, life.is_known);
+        let measured = |left: f64| {
+            // What is mapped may be far more than what is used.
+            #[allow(clippy::cast_precision_loss)]
+            let used = gain.map_or(left, |gain| (gain.working_set / BASE_PAGE_SIZE) as f64);
+            let translations = if is_known { left } else { left.min(used) };
+            Measured {
+                // A process that lives for a moment only is not measured again at once.
+                at: at.max(1.0),
+                gain,
+                made,
+                left,
+                uses_all: !is_known && used >= NEARLY_ALL * left,
+                translations: MostSeen::new(translations, window),
+            }
         };
         life.huge = life.asked.huge.map(measured).or(life.huge);
         life.giant = life.asked.giant.map(measured).or(life.giant);
@@ -400,7 +414,7 @@ mod tests {
             cost_cpu_seconds: 1.0,
             payback_seconds: None,
             saved_by_giant_share: None,
-            uses_all: false,
+            working_set: 0,
         }
     }
 
@@ -415,6 +429,7 @@ mod tests {
             gain: Some(gain),
             made: 0.0,
             left: 1e3,
+            uses_all: false,
             translations: MostSeen::new(1e3, Window::default()),
         };
         let life = Life {
