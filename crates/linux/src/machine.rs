@@ -344,10 +344,11 @@ impl LinuxMachine {
             node,
             cgroup: None,
         };
+        let is_wanted = !self.unwatched.contains(&process);
         if let Some(regions) = target.at_rest() {
             // What did not run accessed nothing, though nobody cleared its bits before.
             let accesses_known = target.accesses_known(&self.host)
-                || (self.unwatched.contains(&process) && self.host.tracker_kind().knows_accesses());
+                || (!is_wanted && self.host.tracker_kind().knows_accesses());
             let node = self.nodes.of(target.processor);
             self.targets.insert(process, target);
             return Ok(Some(observed(regions, accesses_known, node)));
@@ -359,7 +360,7 @@ impl LinuxMachine {
         };
         // Of before it is cleared anew.
         let accesses_known = target.accesses_known(&self.host);
-        target.watch(!self.unwatched.contains(&process), interval);
+        target.watch(is_wanted, interval);
         let mut regions = Vec::new();
         match target.observe(&self.host, interval, self.options.lock_bound, &mut regions) {
             Ok(()) => {}

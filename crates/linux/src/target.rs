@@ -57,7 +57,7 @@ pub(crate) struct Target {
     rest: Rest,
 }
 
-/// How much a process works, and whether its bits are left alone for that.
+/// How much a process works, and whether it is unwatched for that.
 #[derive(Default)]
 struct Work {
     /// How it was when that was asked last.
@@ -65,7 +65,7 @@ struct Work {
     /// Whether it had little CPU time then.
     is_little: bool,
     /// Whether its Accessed bits are not to be cleared.
-    is_left_alone: bool,
+    is_unwatched: bool,
 }
 
 /// The CPU time of an interval, as a share of one core, up to which a process works little. What it touches in it is little too, so
@@ -242,7 +242,7 @@ impl Target {
             self.work.is_little = ran < interval.mul_f64(LITTLE_WORK);
         }
         self.work.asked = now;
-        self.work.is_left_alone = !is_wanted && now.is_some() && !self.work.is_little;
+        self.work.is_unwatched = !is_wanted && now.is_some() && !self.work.is_little;
     }
 
     /// Whether it has not run since it was last looked at, as of the last refresh.
@@ -434,7 +434,7 @@ impl Held {
         if host.tracker_clears_itself() {
             self.carried.forget_all();
             self.cleared = true;
-        } else if host.is_dry_run() || self.work.is_left_alone {
+        } else if host.is_dry_run() || self.work.is_unwatched {
             self.cleared = false;
             self.turns.forget();
         } else {

@@ -20,7 +20,7 @@ const MEMORY: f64 = 50e-3;
 pub(super) struct Prices {
     /// The copy, as far as any was made.
     copy: Option<Learnt>,
-    /// Where it was seen that none had to be backed, or nothing was promoted yet, blocks cost nothing.
+    /// What it takes to have a block backed, as far as any was prepared; before that they are thought to cost nothing.
     block: Option<Learnt>,
 }
 

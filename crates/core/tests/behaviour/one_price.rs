@@ -94,7 +94,6 @@ fn a_giant_page_is_made_where_huge_pages_still_cost_enough() {
         let by_giant = Some(Estimate::exact(share));
         let gain = Gain {
             saved_by_giant_share: by_giant,
-            working_set: 0,
             ..certain(0.0, 1.0)
         };
         let mut adaptive = settled(&observed, |_| gain);

@@ -37,7 +37,7 @@ impl Warmer {
             self.pause -= 1;
             return;
         }
-        if were_cold(kernel, blocks.min(MOST)) == Some(true) {
+        if were_cold(kernel, blocks.min(MOST)) {
             self.warm = 0;
             return;
         }
@@ -47,15 +47,15 @@ impl Warmer {
     }
 }
 
-/// Touches the next free blocks, and some of them again. Whether the hypervisor had not backed them; `None` where that failed.
-fn were_cold(kernel: &dyn Kernel, blocks: usize) -> Option<bool> {
+/// Touches the next free blocks, and some of them again. Whether that showed that the hypervisor had not backed them.
+fn were_cold(kernel: &dyn Kernel, blocks: usize) -> bool {
     let each = |count: usize| {
         let took = kernel.touch_blocks(count).ok()?;
         #[allow(clippy::cast_precision_loss)]
         Some(took.as_secs_f64() / count as f64)
     };
-    let (first, again) = (each(blocks)?, each(blocks.min(SAMPLE))?);
-    Some(first > again * COLD)
+    let is_slower = |first| each(blocks.min(SAMPLE)).is_some_and(|again| first > again * COLD);
+    each(blocks).is_some_and(is_slower)
 }
 
 #[cfg(test)]

@@ -132,7 +132,7 @@ impl Kernel {
     pub(crate) fn look_at_memory(&self) -> MemoryObservation {
         let nodes = self.memory.node_memory();
         let free = nodes.iter().map(|node| node.free).sum::<u64>();
-        let kept: u64 = self.memory.watermarks().map(|mark| mark.low).sum();
+        let kept = self.memory.kept_frames();
         MemoryObservation {
             total: self.memory.frames() * BASE_PAGE_SIZE,
             // `si_mem_available`: what is free above the low watermarks, and the page cache.

@@ -34,7 +34,6 @@ pub use isolate::InTheWay;
 pub use layout::{Layout, LayoutError};
 pub use mobility::Mobility;
 pub use observe::{BlockUse, ChunkCounts};
-pub use zone::Watermarks;
 
 use block::BlockRecord;
 use zone::Zone;

@@ -8,7 +8,7 @@ use super::block::Contents;
 use super::frame::{Frame, Owner};
 use super::free_list::BLOCK_ORDER;
 use super::mobility::Mobility;
-use super::zone::{Watermarks, Zone};
+use super::zone::Zone;
 
 /// What a block holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -174,9 +174,10 @@ impl PhysicalMemory {
         })
     }
 
-    /// The watermarks of each zone, in the order of their addresses.
-    pub fn watermarks(&self) -> impl Iterator<Item = Watermarks> + '_ {
-        self.zones.iter().map(|zone| zone.watermarks)
+    /// Base pages below the low watermarks of all zones, which the kernel keeps free for itself.
+    #[must_use]
+    pub fn kept_frames(&self) -> u64 {
+        self.zones.iter().map(|zone| zone.watermarks.low).sum()
     }
 
     /// Free base pages.

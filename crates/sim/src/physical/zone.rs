@@ -7,13 +7,13 @@ use super::free_list::FreeLists;
 
 /// Free base pages at which a zone stops to give, from the least on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Watermarks {
+pub(super) struct Watermarks {
     /// Below it no program gets a page.
-    pub min: u64,
+    pub(super) min: u64,
     /// Below it an allocation tries other zones first, and the kernel begins to reclaim.
-    pub low: u64,
+    pub(super) low: u64,
     /// At it the kernel stops to reclaim.
-    pub high: u64,
+    pub(super) high: u64,
 }
 
 /// A zone of a node.

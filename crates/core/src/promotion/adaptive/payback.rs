@@ -70,8 +70,6 @@ pub(super) struct Offer {
     pub(super) terms: Terms,
     /// How many may be made now.
     pub(super) affordable: usize,
-    /// Whether the process is to be watched before any is made: nobody knows yet what it accesses.
-    pub(super) watches_first: bool,
 }
 
 /// What is known of the processes that were seen.
@@ -133,6 +131,17 @@ impl Measured {
         let is_cheap = (lived - self.at) * cpus >= MEASURE_AFTER;
         let has_grown = left >= self.left * HAS_GROWN;
         lived >= self.at * MEASURE_AGAIN && (is_cheap || has_grown)
+    }
+
+    /// The same where nobody knows what the process accesses, but how many bytes of its base pages it keeps touching.
+    #[allow(clippy::cast_precision_loss)]
+    fn with_working_set(self, bytes: u64, window: Window) -> Self {
+        let used = (bytes / BASE_PAGE_SIZE) as f64;
+        Measured {
+            uses_all: used >= NEARLY_ALL * self.left,
+            translations: MostSeen::new(self.left.min(used), window),
+            ..self
+        }
     }
 
     /// Translations that promotions took away since.
@@ -234,8 +243,8 @@ impl Paybacks {
         known.filter(|_| circumstances.measures)
     }
 
-    /// What promotions to huge pages are worth for a process of which so much is `left`; nothing as long as that is not known. Notes what
-    /// should be measured to know.
+    /// What promotions to huge pages are worth for a process of which so much is `left`; nothing as long as that is not known, or not what
+    /// it accesses. Notes what should be measured, and whether it should be watched, to know.
     pub(super) fn offer(
         &mut self,
         process: ProcessId,
@@ -247,7 +256,6 @@ impl Paybacks {
         let usual = Offer {
             terms: Terms::usual(price),
             affordable: usize::MAX,
-            watches_first: false,
         };
         let Some(life) = self.measurable(process, circumstances) else {
             return Some(usual);
@@ -289,11 +297,7 @@ impl Paybacks {
         if affordable == 0 && measured.is_old(life.lived, left.translations) {
             life.asked.huge = Some(left.translations);
         }
-        pays.then_some(Offer {
-            terms,
-            affordable,
-            watches_first: !is_known,
-        })
+        (pays && is_known).then_some(Offer { terms, affordable })
     }
 
     /// What a giant page is worth for a process that has so many huge pages in use; `None` as long as that is not known.
@@ -376,22 +380,21 @@ impl Paybacks {
             life.saving = measured.gain.map_or(0.0, saving);
         }
         let (at, made, is_known) = (life.lived, life.made.translations, life.is_known);
-        let measured = |left: f64| {
-            // What is mapped may be far more than what is used.
-            #[allow(clippy::cast_precision_loss)]
-            let used = gain.map_or(left, |gain| (gain.working_set / BASE_PAGE_SIZE) as f64);
-            let translations = if is_known { left } else { left.min(used) };
-            Measured {
-                // A process that lives for a moment only is not measured again at once.
-                at: at.max(1.0),
-                gain,
-                made,
-                left,
-                uses_all: !is_known && used >= NEARLY_ALL * left,
-                translations: MostSeen::new(translations, window),
-            }
+        let measured = |left| Measured {
+            // A process that lives for a moment only is not measured again at once.
+            at: at.max(1.0),
+            gain,
+            made,
+            left,
+            uses_all: false,
+            translations: MostSeen::new(left, window),
         };
-        life.huge = life.asked.huge.map(measured).or(life.huge);
+        let of_base_pages = |left| match gain.filter(|_| !is_known) {
+            // What is mapped may be far more than what is used.
+            Some(gain) => measured(left).with_working_set(gain.working_set, window),
+            None => measured(left),
+        };
+        life.huge = life.asked.huge.map(of_base_pages).or(life.huge);
         life.giant = life.asked.giant.map(measured).or(life.giant);
         life.asked = Asked::default();
     }

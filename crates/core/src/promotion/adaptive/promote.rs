@@ -85,9 +85,6 @@ pub(super) fn promotions(
         let Some(offer) = offer(process.process, sums.left) else {
             continue;
         };
-        if offer.watches_first {
-            continue;
-        }
         let source = supply.open(process);
         let scarce = supply.scarcity_of_memory(source);
         let place = owners.len();

@@ -113,8 +113,7 @@ fn booted(system: System, setting: &Setting<'_>) -> Result<Testbed, Error> {
     let memory_bytes = setting.scale.bytes(MEGA_BYTES);
     let hardware = hardware::mega_notebook();
     let mut bed = Testbed::new(system, &[memory_bytes], setting.scale, hardware)?;
-    let watermarks = bed.machine.kernel().memory().watermarks();
-    let kept = watermarks.map(|mark| mark.low).sum::<u64>() * BASE_PAGE_SIZE;
+    let kept = bed.machine.kernel().memory().kept_frames() * BASE_PAGE_SIZE;
     bed.boot(setting.scale.bytes(IN_USE).saturating_sub(kept));
     Ok(bed)
 }
