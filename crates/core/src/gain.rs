@@ -99,6 +99,8 @@ pub struct Circumstances {
     pub measures: bool,
     /// What a promotion to a huge page costs at present.
     pub price: Price,
+    /// Whether it was seen a short time ago what it takes to have a block backed ([`crate::Policy::asks_for_price`]).
+    pub knows_blocks: bool,
 }
 
 impl Default for Circumstances {
@@ -107,6 +109,7 @@ impl Default for Circumstances {
             counts: true,
             measures: false,
             price: Price::default(),
+            knows_blocks: true,
         }
     }
 }

@@ -144,13 +144,26 @@ impl Engine {
     fn let_run<M: Machine>(&mut self, machine: &mut M, first: Action, promotions: usize) {
         let until = machine.now() + self.pace.wait(first.target.process, machine.now());
         if first.kind == ActionKind::Promote {
-            let before = machine.cpu_time();
-            machine.prepare(promotions);
-            let used = machine.cpu_time().saturating_sub(before);
-            self.prices
-                .learn_blocks((used.as_secs_f64(), promotions), machine.now());
+            self.prepare(machine, promotions);
         }
         machine.rest(until.saturating_sub(machine.now()));
+    }
+
+    /// Prepares the first few promotions where the policy waits to know what that takes. It decides anew at once.
+    pub(super) fn ask_for_the_price<M: Machine>(&mut self, machine: &mut M, course: &mut Course) {
+        if self.policy.asks_for_price() && !self.prices.know_blocks(machine.now()) {
+            self.prepare(machine, FIRST_PROMOTIONS);
+            course.is_cut_short = true;
+        }
+    }
+
+    /// Prepares the blocks of promotions, and learns what that takes.
+    fn prepare<M: Machine>(&mut self, machine: &mut M, promotions: usize) {
+        let before = machine.cpu_time();
+        machine.prepare(promotions);
+        let used = machine.cpu_time().saturating_sub(before);
+        self.prices
+            .learn_blocks((used.as_secs_f64(), promotions), machine.now());
     }
 
     /// Takes the next actions that go to the machine together: of one kind, of one process where they are promotions, and

@@ -202,6 +202,7 @@ impl Engine {
             counts,
             measures,
             price,
+            knows_blocks: self.prices.know_blocks(machine.now()),
         });
         self.tallies.begin_step(&observation);
         self.gains.begin_step(&observation);
@@ -222,6 +223,7 @@ impl Engine {
             .rhythm
             .least_gap(look_cpu.as_secs_f64(), self.pace.idle());
         self.measure(machine, measuring, &mut course);
+        self.ask_for_the_price(machine, &mut course);
         let processes: Vec<_> = observation
             .processes
             .iter()

@@ -63,6 +63,12 @@ impl Prices {
         self.block.map_or(0.0, |learnt| learnt.at(0.0, now))
     }
 
+    /// Whether that was learnt a short time ago.
+    pub(super) fn know_blocks(&self, now: Duration) -> bool {
+        self.block
+            .is_some_and(|learnt| now.saturating_sub(learnt.at) <= HALF_LIFE)
+    }
+
     /// To have the blocks of so many promotions backed took so many seconds of CPU time together.
     ///
     /// The kernel hands out first what was freed last, and that is backed. What lies behind may not be. So a dearer price is believed

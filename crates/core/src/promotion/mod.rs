@@ -89,6 +89,12 @@ pub trait Policy: Send {
     /// What such a process would gain; `None` where it could not be measured. It has lived for `age` at least.
     fn learn_gain(&mut self, _process: ProcessId, _gain: Option<Gain>, _age: Duration) {}
 
+    /// Whether it waits to know what it takes to have a block backed, as of its last decision. The engine finds out by preparing a few
+    /// promotions ([`crate::Machine::prepare`]).
+    fn asks_for_price(&self) -> bool {
+        false
+    }
+
     /// Intervals of constant input after which its decisions no longer change (MEGA averages over N).
     fn settling_intervals(&self) -> usize {
         1

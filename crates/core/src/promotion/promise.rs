@@ -205,6 +205,10 @@ impl Policy for Promise {
         self.policy.unmeasured()
     }
 
+    fn asks_for_price(&self) -> bool {
+        self.policy.asks_for_price()
+    }
+
     fn learn_gain(&mut self, process: ProcessId, gain: Option<Gain>, age: Duration) {
         self.policy.learn_gain(process, gain, age);
     }

@@ -8,17 +8,18 @@ use mega_core::profile::{Ahead, Key, Learner, Profile, RunSummary};
 
 /// Between two looks at a program whose memory is to be made ready.
 const SOON: Duration = Duration::from_millis(2);
-/// Between two looks to learn from at first. Later an eighth of its age lies between them.
+/// Between two looks to learn from at first. Later a quarter of its age lies between them.
 const AT_FIRST: Duration = Duration::from_millis(50);
 /// The longest time between two looks.
 const AT_LAST: Duration = Duration::from_secs(5);
 /// How long a program may take until it fills its memory, and is still awaited every [`SOON`].
 const YOUNG: Duration = Duration::from_secs(5);
-/// A look is followed by a pause of at least this many times its own length: while memory is made ready; of a program that is
-/// [`YOUNG`], or has other memory than at the last look; and later, when there is little new to learn, and it may take 0.025 % of
-/// a core.
+/// A look is followed by a pause of at least this many times its own length: while memory is made ready; where it may be, but the
+/// program has the same memory for a while; to learn from a program that is [`YOUNG`]; and later, when there is little new to learn,
+/// and it may take 0.025 % of a core.
 const WHILE_READYING: u32 = 10;
-const WHILE_YOUNG: u32 = 50;
+const WHILE_FOLLOWED: u32 = 50;
+const WHILE_YOUNG: u32 = 200;
 const LATER: u32 = 4000;
 /// The age at which memory is first looked into for zeros. Each later one is four times the one before.
 const LOOK_INTO: Duration = Duration::from_secs(2);
@@ -105,7 +106,7 @@ impl Subject {
     pub(super) fn schedule_learning(&mut self, learnt: Duration) {
         let age = learnt.saturating_sub(self.began);
         let pauses = if age < YOUNG { WHILE_YOUNG } else { LATER };
-        self.learning_due = learnt + (age / 8).clamp(AT_FIRST, AT_LAST).max(self.took * pauses);
+        self.learning_due = learnt + (age / 4).clamp(AT_FIRST, AT_LAST).max(self.took * pauses);
     }
 
     /// Sets when it is looked at next.
@@ -119,7 +120,9 @@ impl Subject {
         } else if may_go_ahead && (age < YOUNG || moves) {
             now + SOON.max(self.took * WHILE_READYING)
         } else if may_go_ahead {
-            now + (age / 32).clamp(SOON, AT_LAST).max(self.took * WHILE_YOUNG)
+            now + (age / 32)
+                .clamp(SOON, AT_LAST)
+                .max(self.took * WHILE_FOLLOWED)
         } else {
             self.learning_due
         };

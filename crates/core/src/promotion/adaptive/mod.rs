@@ -264,6 +264,10 @@ impl Policy for Adaptive {
         self.paybacks.unmeasured()
     }
 
+    fn asks_for_price(&self) -> bool {
+        self.paybacks.ask_for_price()
+    }
+
     fn learn_gain(&mut self, process: ProcessId, gain: Option<Gain>, age: Duration) {
         self.paybacks.learn(process, gain, age);
     }

@@ -22,11 +22,14 @@ use super::window::{MostSeen, Window};
 
 /// How many times as old as at its last measurement a process must be to be measured again, where that lets nothing be promoted.
 const MEASURE_AGAIN: f64 = 2.0;
-/// CPU seconds that it may have had since, too: a measurement takes up to 0.03 of the manager's, and about as much of its own. One that
-/// rested then may have worked meanwhile.
-const MEASURE_AFTER: f64 = 6.0;
+/// CPU seconds that it may have had since, too, so that measurements take half a percent of them. One that rested then may have worked
+/// meanwhile.
+const MEASURE_AFTER: f64 = 12.0;
 /// Unless it has so many times as much to gain from: it was measured while it filled its memory.
 const HAS_GROWN: f64 = 1.5;
+/// CPU seconds of a measurement: up to 0.03 of the manager's, and about as much of the process's (1 GiB, a 2-core virtual machine, Linux
+/// 6.18).
+const MEASUREMENT: f64 = 0.06;
 /// CPU seconds for each base page to find out what a process accesses: to clear its bit, and for the process to set it again (0.08 s a GiB
 /// on a 2-core virtual machine, Linux 6.18). What follows is bounded by itself.
 const WATCH: f64 = 0.3e-6;
@@ -35,7 +38,7 @@ const WATCH: f64 = 0.3e-6;
 /// promoting took.
 const SOON: f64 = 4.5;
 
-/// What promotions may cost beyond what they have saved: CPU time, by that which the process has had since it was as old as it takes
+/// What promotions may cost beyond what they have saved, with all that it takes to decide on them: CPU time, by that which the process has had since it was as old as it takes
 /// until one is paid back. What is huge by then saves ever more. So whenever the process ends, it has lost 1.25 % of its time at most
 /// (the property `a_program_that_ends_at_any_time_has_lost_little`).
 const DEBT: f64 = 0.0125;
@@ -89,7 +92,7 @@ struct Life {
     huge: Option<Measured>,
     giant: Option<Measured>,
     asked: Asked,
-    /// CPU seconds that promotions cost since it was measured first, and what they saved since.
+    /// CPU seconds that measurements cost, and promotions since the first one; and what those saved since.
     spent: f64,
     saved: f64,
     /// What was promoted before the last measurement saves, in CPU seconds a second.
@@ -100,11 +103,13 @@ struct Life {
     is_known: bool,
 }
 
-/// What a measurement is wanted for, as of the last decision: so many translations, of base pages or of huge ones.
+/// What has to be known first, as of the last decision: what so many translations are worth, of base pages or of huge ones.
 #[derive(Clone, Copy, Debug, Default)]
 struct Asked {
     huge: Option<f64>,
     giant: Option<f64>,
+    /// Whether it waits to know what it takes to have a block backed.
+    price: bool,
 }
 
 /// What one page size would gain a process in place of the next smaller one.
@@ -292,7 +297,10 @@ impl Paybacks {
         } else {
             0
         };
-        life.is_watched = affordable > 0;
+        // What is known of no block may turn out ten times as dear, and then it would have been watched for nothing.
+        let may_watch = life.is_watched || circumstances.knows_blocks;
+        life.is_watched = affordable > 0 && may_watch;
+        life.asked.price = affordable > 0 && !may_watch && !is_known;
         // It may have rested while it was measured, and gain more at other times.
         if affordable == 0 && measured.is_old(life.lived, left.translations) {
             life.asked.huge = Some(left.translations);
@@ -369,6 +377,11 @@ impl Paybacks {
         asked.map(|(process, _)| *process).collect()
     }
 
+    /// Whether one of them waits to know what it takes to have a block backed, as of the last decision.
+    pub(super) fn ask_for_price(&self) -> bool {
+        self.lives.values().any(|life| life.asked.price)
+    }
+
     pub(super) fn learn(&mut self, process: ProcessId, gain: Option<Gain>, age: Duration) {
         let window = self.window();
         let Some(life) = self.lives.get_mut(&process) else {
@@ -396,6 +409,7 @@ impl Paybacks {
         };
         life.huge = life.asked.huge.map(of_base_pages).or(life.huge);
         life.giant = life.asked.giant.map(measured).or(life.giant);
+        life.spent += gain.map_or(0.0, |_| MEASUREMENT);
         life.asked = Asked::default();
     }
 }
