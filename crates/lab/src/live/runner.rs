@@ -1,4 +1,4 @@
-//! Runs an experiment in all its modes, interleaved: A B C A B C, or all at once and in turns.
+//! Runs an experiment in all its modes, interleaved: A B C, B C A, C A B, or all at once and in turns.
 
 use std::path::Path;
 
@@ -62,7 +62,7 @@ impl Runner<'_> {
         })
     }
 
-    /// One run in each mode, in order.
+    /// One run in each mode. Each round begins with another one, so that none always comes first, or always after the same.
     fn whole_runs(
         &self,
         experiment: &Experiment,
@@ -70,12 +70,13 @@ impl Runner<'_> {
         plan: &Plan,
         round: u32,
     ) -> Result<Vec<Sample>, Error> {
-        let mut samples = Vec::new();
-        for mode in &plan.modes {
+        let mut samples = vec![Sample::default(); plan.modes.len()];
+        for index in order(plan.modes.len(), round) {
+            let mode = &plan.modes[index];
             self.progress
                 .step(experiment.name, round, plan.rounds, mode);
             let sample = self.run_once(run, plan, round, mode);
-            samples.push(sample.map_err(|error| in_run(experiment, mode, round, error))?);
+            samples[index] = sample.map_err(|error| in_run(experiment, mode, round, error))?;
             self.progress.done();
         }
         Ok(samples)
@@ -120,6 +121,12 @@ impl Runner<'_> {
     }
 }
 
+/// The order of so many modes in a round, the first of which is 1.
+fn order(modes: usize, round: u32) -> impl Iterator<Item = usize> {
+    let first = round.saturating_sub(1) as usize;
+    (0..modes).map(move |place| (first + place) % modes)
+}
+
 /// An empty folder for the files of a run, removed when dropped.
 pub(super) fn scratch() -> Result<TempDir, Error> {
     TempDir::with_prefix("mega-lab-").map_err(|e| Error::io("making a folder for a run's files", e))
@@ -141,5 +148,18 @@ pub(super) fn in_run(experiment: &Experiment, mode: &Mode, round: u32, error: Er
     match error {
         Error::Missing(_) => Error::Missing(text),
         Error::Failed(_) | Error::Io { .. } => Error::Failed(text),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_mode_has_every_place_once() {
+        let rounds: Vec<Vec<usize>> = (1..=3).map(|round| order(3, round).collect()).collect();
+        assert_eq!(rounds, [[0, 1, 2], [1, 2, 0], [2, 0, 1]]);
+        assert_eq!(order(1, 7).collect::<Vec<_>>(), [0]);
+        assert_eq!(order(0, 1).count(), 0);
     }
 }
