@@ -27,8 +27,8 @@ const MEASURE_AGAIN: f64 = 2.0;
 const MEASURE_AFTER: f64 = 12.0;
 /// Unless it has so many times as much to gain from: it was measured while it filled its memory.
 const HAS_GROWN: f64 = 1.5;
-/// CPU seconds of a measurement: up to 0.03 of the manager's, and about as much of the process's (1 GiB, a 2-core virtual machine, Linux
-/// 6.18).
+/// CPU seconds of a measurement of a process that uses a CPU: up to 0.03 of the manager's, and about as much of its own (1 GiB, a 2-core
+/// virtual machine, Linux 6.18).
 const MEASUREMENT: f64 = 0.06;
 /// CPU seconds for each base page to find out what a process accesses: to clear its bit, and for the process to set it again (0.08 s a GiB
 /// on a 2-core virtual machine, Linux 6.18). What follows is bounded by itself.
@@ -83,14 +83,15 @@ pub(super) struct Paybacks {
     watched: Option<f64>,
 }
 
-#[derive(Clone, Copy, Debug, Default)]
+/// There may be many thousands that rest: what only measured ones have is apart.
+#[derive(Clone, Debug, Default)]
 struct Life {
     /// Seconds since it started, as far as that is known; since it was first observed where it is not.
     lived: f64,
     /// What was huge at the last observation.
     made: Made,
-    huge: Option<Measured>,
-    giant: Option<Measured>,
+    huge: Option<Box<Measured>>,
+    giant: Option<Box<Measured>>,
     asked: Asked,
     /// CPU seconds that measurements cost, and promotions since the first one; and what those saved since.
     spent: f64,
@@ -163,22 +164,19 @@ impl Measured {
 }
 
 impl Life {
-    /// The same after an interval of so many seconds, at whose end so much is huge.
+    /// An interval of so many seconds passes, at whose end so much is huge.
     #[allow(clippy::cast_precision_loss)]
-    fn after(self, interval: f64, made: Made, price: &Price) -> Self {
-        let mut life = Life {
-            lived: self.lived + interval,
-            made,
-            asked: Asked::default(),
-            ..self
-        };
-        if let Some((measured, gain)) = self.huge.and_then(|known| Some((known, known.gain?))) {
+    fn pass(&mut self, interval: f64, made: Made, price: &Price) {
+        let known = self.huge.as_deref().copied();
+        if let Some((measured, gain)) = known.and_then(|known| Some((known, known.gain?))) {
             let promotions = made.regions.saturating_sub(self.made.regions) as f64;
-            life.spent += promotions * price.cpu_seconds(&gain);
+            self.spent += promotions * price.cpu_seconds(&gain);
             let mean = f64::midpoint(self.made.translations, made.translations);
-            life.saved += self.saving_of(&measured, &gain, mean) * interval;
+            self.saved += self.saving_of(&measured, &gain, mean) * interval;
         }
-        life
+        self.lived += interval;
+        self.made = made;
+        self.asked = Asked::default();
     }
 
     /// What promotions that took away so many translations save, in CPU seconds a second.
@@ -213,24 +211,25 @@ impl Paybacks {
         made: impl Fn(ProcessId) -> Made,
         price: &Price,
     ) {
-        let before = std::mem::take(&mut self.lives);
         let interval = observation.interval.as_secs_f64();
         self.watched =
             Some((self.watched).map_or(interval, |before| f64::midpoint(before, interval)));
-        self.lives = observation
-            .processes
-            .iter()
-            .map(|process| {
-                let made = made(process.process);
-                let new = Life {
-                    made,
-                    ..Life::default()
-                };
-                let known = before.get(&process.process);
-                let life = known.map_or(new, |life| life.after(interval, made, price));
-                (process.process, life)
-            })
-            .collect();
+        self.lives.retain(|process, _| {
+            let observed = &observation.processes;
+            let place = observed.binary_search_by_key(process, |observed| observed.process);
+            place.is_ok()
+        });
+        for observed in &observation.processes {
+            let made = made(observed.process);
+            let new = || Life {
+                made,
+                ..Life::default()
+            };
+            self.lives
+                .entry(observed.process)
+                .and_modify(|life| life.pass(interval, made, price))
+                .or_insert_with(new);
+        }
     }
 
     /// That of the pages in use.
@@ -283,7 +282,7 @@ impl Paybacks {
         } else if is_known {
             measured.translations.see(seen, window);
         }
-        let measured = *measured;
+        let measured = **measured;
         // The meter may miss touches: only what surely is not paid back is left alone.
         let expected = life.lived.min(horizon);
         let copy = price.cpu_seconds(&gain);
@@ -347,7 +346,7 @@ impl Paybacks {
     /// What is known of what a translation is worth for a process.
     pub(super) fn terms(&self, process: ProcessId, horizon: f64, price: &Price) -> Terms {
         let known = self.lives.get(&process).and_then(|life| {
-            let measured = life.huge?;
+            let measured = life.huge.as_deref()?;
             let gain = measured.gain?;
             let saved = gain.saved_at_most();
             let expected = life.lived.min(horizon);
@@ -362,7 +361,7 @@ impl Paybacks {
     pub(super) fn watches(&self, process: ProcessId) -> bool {
         self.lives.get(&process).is_some_and(|life| {
             let is_of_use = life.is_watched || life.made.regions > 0;
-            match life.huge {
+            match life.huge.as_deref() {
                 None => is_of_use,
                 Some(measured) if measured.gain.is_none() => true,
                 Some(measured) => is_of_use && !measured.uses_all,
@@ -388,8 +387,8 @@ impl Paybacks {
             return;
         };
         life.lived = life.lived.max(age.as_secs_f64());
-        if let (Some(measured), Some(_)) = (life.huge, life.asked.huge) {
-            let saving = |gain| life.saving_of(&measured, &gain, life.made.translations);
+        if let (Some(measured), Some(_)) = (life.huge.as_deref(), life.asked.huge) {
+            let saving = |gain| life.saving_of(measured, &gain, life.made.translations);
             life.saving = measured.gain.map_or(0.0, saving);
         }
         let (at, made, is_known) = (life.lived, life.made.translations, life.is_known);
@@ -407,9 +406,13 @@ impl Paybacks {
             Some(gain) => measured(left).with_working_set(gain.working_set, window),
             None => measured(left),
         };
-        life.huge = life.asked.huge.map(of_base_pages).or(life.huge);
-        life.giant = life.asked.giant.map(measured).or(life.giant);
-        life.spent += gain.map_or(0.0, |_| MEASUREMENT);
+        if let Some(left) = life.asked.huge {
+            life.huge = Some(Box::new(of_base_pages(left)));
+        }
+        if let Some(in_use) = life.asked.giant {
+            life.giant = Some(Box::new(measured(in_use)));
+        }
+        life.spent += gain.map_or(0.0, |gain| MEASUREMENT * gain.cpus.min(1.0));
         life.asked = Asked::default();
     }
 }
@@ -452,7 +455,7 @@ mod tests {
         let life = Life {
             lived: 100.0,
             made,
-            huge: Some(measured),
+            huge: Some(Box::new(measured)),
             spent: 9.0,
             saved: 1.0,
             is_known: true,
@@ -526,12 +529,22 @@ mod tests {
         let mut paybacks = in_debt(50.0, gain(1.0));
         assert_eq!(affordable(&mut paybacks), 0);
         paybacks.learn(PROCESS, Some(gain(1e-3)), Duration::ZERO);
-        let life = paybacks.lives[&PROCESS];
+        let life = &paybacks.lives[&PROCESS];
+        let after = |made| {
+            let mut life = life.clone();
+            life.pass(20.0, made, &Price::default());
+            life
+        };
         // Half of all translations, each second 0.3 of a CPU.
-        let later = life.after(20.0, life.made, &Price::default());
+        let later = after(life.made);
         assert!((later.saved - 4.0).abs() < 1e-9, "{}", later.saved);
         // What is unmapped saves nothing more.
-        let gone = life.after(20.0, Made::default(), &Price::default());
+        let gone = after(Made::default());
         assert!((gone.saved - 2.5).abs() < 1e-9, "{}", gone.saved);
+    }
+
+    #[test]
+    fn one_that_was_never_measured_takes_little_memory() {
+        assert!(size_of::<Life>() <= 128, "{} bytes", size_of::<Life>());
     }
 }
