@@ -11,6 +11,7 @@ use std::time::Duration;
 use live::{
     HUGE_PAGE, PAGE, area, finish, kernel_version, mega, number, run, skip, start, workload,
 };
+use mega_lab::mapping::Area;
 use mega_lab::resident;
 use serde_json::Value;
 
@@ -21,7 +22,11 @@ const TRIES: usize = 50;
 
 /// Promotes or demotes an area; `done` of what it returns counts all tries.
 fn act(action: &str, pid: u32, area: &mega_lab::workload::report::AreaReport) -> Value {
-    let range = format!("{:#x}+{}", area.start, area.bytes);
+    act_on(action, pid, area.start, area.bytes)
+}
+
+fn act_on(action: &str, pid: u32, start: u64, bytes: u64) -> Value {
+    let range = format!("{start:#x}+{bytes}");
     let mut done = 0;
     for _ in 0..TRIES {
         let output = run(mega().args([action, &pid.to_string(), &range, "--json"]));
@@ -69,6 +74,29 @@ fn promoted_memory_is_huge_and_right() {
         "{again}"
     );
     finish(target);
+}
+
+#[test]
+fn what_has_no_page_is_no_failure() {
+    let name = "what_has_no_page_is_no_failure";
+    if !live::can_run(name) {
+        return;
+    }
+    // This program is the target: of eight whole regions it touches two.
+    let mut memory = Area::map(9 * (2 << 20)).expect("memory");
+    memory.advise_base().expect("base pages at faults");
+    let start = memory.start().next_multiple_of(HUGE_PAGE);
+    let first = usize::try_from(start - memory.start()).expect("within the area") / 8;
+    let words = (2 << 20) / 8;
+    memory.words_mut()[first] = 1;
+    memory.words_mut()[first + 5 * words] = 2;
+    // Now it may be promoted.
+    memory.advise_huge().expect("huge pages from now on");
+    let report = act_on("promote", std::process::id(), start, 8 * HUGE_PAGE);
+    assert_eq!(number(&report, "done"), 2, "{report}");
+    assert_eq!(number(&report, "empty"), 6, "{report}");
+    assert_eq!(memory.words()[first], 1);
+    assert_eq!(memory.words()[first + 5 * words], 2);
 }
 
 /// Whether splitting a huge page frees its zero-filled base pages: since Linux 6.12.

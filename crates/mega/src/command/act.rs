@@ -76,6 +76,9 @@ fn run(args: &Act, kind: ActionKind) -> Result<ExitCode, Failure> {
         act_on_spans(&mut machine, process, &spans, &mut report);
     } else {
         let regions = machine.eligible_regions(process, args.range.clone())?;
+        let with_pages = machine.look(process, &regions)?;
+        report.record_empty((regions.len() - with_pages.len()) as u64);
+        let regions = with_pages.into_iter().map(|seen| seen.region).collect();
         act_on_regions(&mut machine, process, regions, &mut report);
     }
     report.exchange = Exchanges::read(&LiveKernel)
@@ -197,6 +200,9 @@ fn in_words(report: &ActionReport) -> String {
     if report.not_tried > 0 {
         parts.push(format!("{} {would_be} (dry run)", report.not_tried));
     }
+    if report.empty > 0 {
+        parts.push(format!("{} without a page", report.empty));
+    }
     let failed: u64 = report.failures.values().sum();
     if failed > 0 {
         parts.push(format!(
@@ -262,9 +268,10 @@ mod tests {
         });
         report.record(Outcome::Failed(Cause::NoMemory));
         report.record(Outcome::NotTried);
+        report.record_empty(4);
         assert_eq!(
             in_words(&report),
-            "process 7: 3 regions: 1 promoted, 0 huge already, 1 would be promoted (dry run), 1 failed (1 no memory)\nresident in the promoted regions: 4 KiB before, 2 MiB after\n"
+            "process 7: 7 regions: 1 promoted, 0 huge already, 1 would be promoted (dry run), 4 without a page, 1 failed (1 no memory)\nresident in the promoted regions: 4 KiB before, 2 MiB after\n"
         );
     }
 

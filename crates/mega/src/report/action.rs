@@ -74,6 +74,8 @@ pub(crate) struct ActionReport {
     /// Changed, and seen to be so.
     pub(crate) done: u64,
     pub(crate) already_so: u64,
+    /// Without a page: there is nothing to change.
+    pub(crate) empty: u64,
     /// By cause.
     pub(crate) failures: BTreeMap<String, u64>,
     /// Left alone by a dry run.
@@ -101,6 +103,7 @@ impl ActionReport {
             regions: 0,
             done: 0,
             already_so: 0,
+            empty: 0,
             failures: BTreeMap::new(),
             not_tried: 0,
             resident_before: 0,
@@ -110,6 +113,12 @@ impl ActionReport {
             exchange: None,
             host_page: None,
         }
+    }
+
+    /// Counts regions without a page.
+    pub(crate) fn record_empty(&mut self, regions: u64) {
+        self.regions += regions;
+        self.empty += regions;
     }
 
     /// Counts what came of one action.

@@ -38,9 +38,9 @@ const WATCH: f64 = 0.3e-6;
 /// promoting took.
 const SOON: f64 = 4.5;
 
-/// What promotions may cost beyond what they have saved, with all that it takes to decide on them: CPU time, by that which the process has had since it was as old as it takes
-/// until one is paid back. What is huge by then saves ever more. So whenever the process ends, it has lost 1.25 % of its time at most
-/// (the property `a_program_that_ends_at_any_time_has_lost_little`).
+/// What promotions may cost beyond what they have saved, with all that it takes to decide on them: CPU time, by that which the process has
+/// had since it was as old as it takes until one is paid back. What is huge by then saves ever more. So whenever the process ends, it has
+/// lost 1.25 % of its time at most (the property `a_program_that_ends_at_any_time_has_lost_little`).
 const DEBT: f64 = 0.0125;
 
 /// The share of what could be promoted that counts as nearly all of it. The meter finds 0.97 to 1 where a program touches its memory
