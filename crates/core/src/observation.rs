@@ -207,6 +207,12 @@ impl Observation {
         self.counted.get(&process)
     }
 
+    /// The named process, of a normalised observation; `None` where it was not observed.
+    #[must_use]
+    pub fn process(&self, process: ProcessId) -> Option<&ProcessObservation> {
+        self.processes.get(self.index(process)?)
+    }
+
     /// The named region, of a normalised observation.
     #[must_use]
     pub fn region(&self, target: RegionRef) -> Option<&RegionObservation> {
@@ -220,11 +226,15 @@ impl Observation {
         self.processes.get_mut(process)?.regions.get_mut(region)
     }
 
-    fn indices(&self, target: RegionRef) -> Option<(usize, usize)> {
-        let process = self
+    fn index(&self, process: ProcessId) -> Option<usize> {
+        let place = self
             .processes
-            .binary_search_by_key(&target.process, |process| process.process)
-            .ok()?;
+            .binary_search_by_key(&process, |observed| observed.process);
+        place.ok()
+    }
+
+    fn indices(&self, target: RegionRef) -> Option<(usize, usize)> {
+        let process = self.index(target.process)?;
         let regions = &self.processes.get(process)?.regions;
         let region = regions
             .binary_search_by_key(&target.region, |region| region.region)

@@ -29,11 +29,8 @@ pub(super) struct Gains {
 impl Gains {
     /// Forgets the processes that are gone.
     pub(super) fn begin_step(&mut self, observation: &Observation) {
-        self.by_process.retain(|process, _| {
-            let observed = &observation.processes;
-            let place = observed.binary_search_by_key(process, |observed| observed.process);
-            place.is_ok()
-        });
+        self.by_process
+            .retain(|process, _| observation.process(*process).is_some());
     }
 
     /// Notes what a process would gain. What was measured before stands where that could not be measured, and where most of what it

@@ -49,9 +49,7 @@ impl Tallies {
     pub(super) fn begin_step(&mut self, observation: &Observation) {
         self.by_process.retain(|process, tally| {
             tally.wanted_bytes = 0;
-            let observed = &observation.processes;
-            let place = observed.binary_search_by_key(process, |observed| observed.process);
-            place.is_ok() && *tally != Tally::default()
+            observation.process(*process).is_some() && *tally != Tally::default()
         });
     }
 

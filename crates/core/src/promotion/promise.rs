@@ -135,13 +135,10 @@ impl Promise {
             {
                 return true;
             }
-            let processes = &observation.processes;
-            let Ok(place) = processes.binary_search_by_key(&id, |process| process.process) else {
+            let Some(process) = observation.process(id) else {
                 return true;
             };
-            let held = left
-                .entry(id)
-                .or_insert_with(|| Held::of(&processes[place], counted));
+            let held = left.entry(id).or_insert_with(|| Held::of(process, counted));
             let after = held.demoted(regions);
             let allowed = after.reaches(self.least);
             if allowed {

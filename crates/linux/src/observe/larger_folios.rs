@@ -71,10 +71,8 @@ impl LargerFolios {
         observation: &Observation,
     ) -> Vec<Turn> {
         let processes = &observation.processes;
-        self.known.retain(|process, _| {
-            let found = processes.binary_search_by_key(process, |seen| seen.process);
-            found.is_ok()
-        });
+        self.known
+            .retain(|process, _| observation.process(*process).is_some());
         if self.hidden || !self.exist(kernel, now) {
             return Vec::new();
         }

@@ -4,10 +4,10 @@
 //! again, since the processor sets the bit at the next touch: 1 GiB takes 14 to 18 ms, and the program 50 to 60 (Linux 6.18,
 //! a virtual machine). So a large process that uses all of its memory is cleared in turns: at each observation only every
 //! n-th region, so that clearing stays within [`CLEARING_SHARE`] of a core, and both together within half a percent. A region
-//! that was cleared last time reports what was accessed since; for one that was not, what it reported last still stands, as far as its bits do not contradict it. A region that is new, or
-//! changed its page size, is cleared out of turn: of every region a whole interval is seen before any is left out. Of a
-//! process with many new regions, those are cleared within [`FIRST_CLEARING`] an observation; what waits reports no
-//! accesses until then.
+//! that was cleared last time reports what was accessed since; for one that was not, what it reported last still stands, as
+//! far as its bits do not contradict it. A region that is new, or changed its page size, is cleared out of turn: of every
+//! region a whole interval is seen before any is left out. Of a process with many new regions, those are cleared within
+//! [`FIRST_CLEARING`] an observation; what waits reports no accesses until then.
 
 use std::time::Duration;
 

@@ -214,11 +214,8 @@ impl Paybacks {
         let interval = observation.interval.as_secs_f64();
         self.watched =
             Some((self.watched).map_or(interval, |before| f64::midpoint(before, interval)));
-        self.lives.retain(|process, _| {
-            let observed = &observation.processes;
-            let place = observed.binary_search_by_key(process, |observed| observed.process);
-            place.is_ok()
-        });
+        self.lives
+            .retain(|process, _| observation.process(*process).is_some());
         for observed in &observation.processes {
             let made = made(observed.process);
             let new = || Life {

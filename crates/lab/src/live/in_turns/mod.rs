@@ -14,6 +14,7 @@ use super::runner::{Runner, all_numbers, in_run, scratch};
 use crate::error::Error;
 use crate::warm_up::warm_up;
 use order::Turns;
+pub(super) use order::of_starts;
 use player::Player;
 pub(crate) use player::Worked;
 
@@ -90,7 +91,7 @@ impl<'a> Round<'a> {
     /// All programs, in the order of the modes; all rest.
     fn started(&self, turns: &InTurns) -> Result<Vec<Player<'a>>, Error> {
         let mut players: Vec<(usize, Player<'a>)> = Vec::new();
-        for number in order::of_starts(self.runs.len(), self.round) {
+        for number in of_starts(self.runs.len(), self.round) {
             let run = &self.runs[number];
             self.step(run.mode);
             let held = self.runner.globals.set(run.mode)?;

@@ -35,7 +35,7 @@ impl Turns {
 
 /// The order in which the programs of so many modes are started in a round, from 1 on: each is the first one in turn,
 /// as who comes first gets other physical memory.
-pub(super) fn of_starts(modes: usize, round: u32) -> Vec<usize> {
+pub(in crate::live) fn of_starts(modes: usize, round: u32) -> Vec<usize> {
     rotated(modes, round.saturating_sub(1) as usize)
 }
 
