@@ -114,7 +114,7 @@ fn touches() -> impl Strategy<Value = TouchRate> {
                 cost_cpu_seconds: 0.25,
                 payback_seconds: pays.then_some(2.5),
                 saved_by_giant_share: None,
-                working_set: 0,
+                working_set,
             }),
         },
     )

@@ -355,7 +355,7 @@ impl From<WireTouches> for TouchRate {
                 payback_seconds: gain.payback_seconds,
                 // The format has no place for it.
                 saved_by_giant_share: None,
-                working_set: 0,
+                working_set: wire.working_set,
             }),
         }
     }

@@ -192,9 +192,7 @@ impl<W: Write> Recorder<W> {
         self.told.retain(|process| claimed.contains_key(process));
         let mut news = self.told.news(&self.host, &self.machine, &processes, at);
         let before = self.machine.cpu_time();
-        let measured = self
-            .meter
-            .measure(&mut self.machine, processes.iter().copied(), at);
+        let measured = self.meter.measure(&mut self.machine, &observation, at);
         self.measuring += self.machine.cpu_time().saturating_sub(before);
         news.touches.extend(measured);
         let (calls, calls_lost) = self.heard.take(&processes, self.began, at);

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use mega_core::worth::{Calibration, predict};
-use mega_core::{Gain, ProcessId};
+use mega_core::{Gain, Observation, ProcessId, ProcessObservation};
 use mega_linux::calibrate::{self, Stored};
 use mega_linux::touches::Effort;
 use mega_linux::{Error, Host, LinuxMachine};
@@ -13,6 +13,8 @@ use mega_record::TouchRate;
 /// A process is measured again when it is this many times as old as at its last measurement: the same that `adaptive` asks for, so
 /// that what it cost falls with time.
 const MEASURE_AGAIN: u32 = 2;
+/// Or when base pages map this many times as much of its memory, as `adaptive` asks for, too: it was measured while it filled that.
+const HAS_GROWN: f64 = 1.5;
 /// As much as the manager takes before it decides on promotions.
 const EFFORT: Effort = Effort {
     at_most: Duration::from_millis(300),
@@ -26,8 +28,49 @@ pub(super) struct TouchMeter {
     /// Whether this tracker reads single pages' bits, as far as is known.
     can_measure: bool,
     calibration: Option<Box<Calibration>>,
-    /// When each process was seen first, and when it is to be measured next.
-    due: BTreeMap<ProcessId, (Duration, Duration)>,
+    due: BTreeMap<ProcessId, Due>,
+}
+
+/// When a process is to be measured.
+#[derive(Clone, Copy, Debug)]
+struct Due {
+    /// When it was first seen with something to gain from.
+    since: Duration,
+    next: Duration,
+    /// Base pages that it had at its last measurement.
+    measured: u64,
+    /// Those that it has.
+    base_pages: u64,
+}
+
+impl Due {
+    fn new(now: Duration, base_pages: u64) -> Self {
+        Due {
+            since: now,
+            next: now,
+            measured: base_pages,
+            base_pages,
+        }
+    }
+
+    #[allow(clippy::cast_precision_loss)]
+    fn is_due(&self, now: Duration) -> bool {
+        now >= self.next || self.base_pages as f64 >= self.measured as f64 * HAS_GROWN
+    }
+
+    /// It is measured now.
+    fn pass(&mut self, now: Duration) {
+        // One that was only just seen is not measured again at once.
+        let age = now.saturating_sub(self.since).max(Duration::from_secs(1));
+        self.next = self.since + age * MEASURE_AGAIN;
+        self.measured = self.base_pages;
+    }
+}
+
+/// Those that huge pages could replace.
+fn base_pages(observed: &ProcessObservation) -> u64 {
+    let regions = observed.regions.iter().filter(|region| !region.is_huge());
+    regions.map(|region| u64::from(region.mapped)).sum()
 }
 
 impl TouchMeter {
@@ -54,26 +97,20 @@ impl TouchMeter {
         self.calibration.is_some()
     }
 
-    /// Measures the one of these processes that has waited the longest, if one is due.
+    /// Measures the one of the observed processes that has waited the longest, if one is due.
     pub(super) fn measure(
         &mut self,
         machine: &mut LinuxMachine,
-        processes: impl Iterator<Item = ProcessId>,
+        observation: &Observation,
         now: Duration,
     ) -> Option<(ProcessId, TouchRate)> {
         if !self.can_measure {
             return None;
         }
-        let before = std::mem::take(&mut self.due);
-        self.due = processes
-            .map(|process| (process, before.get(&process).copied().unwrap_or((now, now))))
-            .collect();
-        let due = self.due.iter().filter(|(_, (_, due))| *due <= now);
-        let (&process, &(since, _)) = due.min_by_key(|(_, (_, due))| *due)?;
-        // One that was only just seen is not measured again at once.
-        let age = now.saturating_sub(since).max(Duration::from_secs(1));
-        self.due
-            .insert(process, (since, since + age * MEASURE_AGAIN));
+        self.update(observation, now);
+        let due = self.due.iter_mut().filter(|(_, due)| due.is_due(now));
+        let (&process, due) = due.min_by_key(|(_, due)| due.next)?;
+        due.pass(now);
         let effort = Effort {
             seed: process.start_time,
             ..EFFORT
@@ -97,5 +134,44 @@ impl TouchMeter {
             // It ran too little, or ended.
             Ok(_) | Err(_) => None,
         }
+    }
+
+    /// Forgets the processes that are gone. One without a base page has nothing to gain.
+    fn update(&mut self, observation: &Observation, now: Duration) {
+        let before = std::mem::take(&mut self.due);
+        let observed = observation.processes.iter();
+        let gaining = observed.map(|observed| (observed.process, base_pages(observed)));
+        self.due = gaining
+            .filter(|(_, base_pages)| *base_pages > 0)
+            .map(|(process, base_pages)| {
+                let known = before.get(&process).copied();
+                let due = known.unwrap_or(Due::new(now, base_pages));
+                (process, Due { base_pages, ..due })
+            })
+            .collect();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_is_due_at_once_then_at_twice_its_age_or_when_it_has_grown() {
+        let seconds = Duration::from_secs;
+        let mut due = Due::new(seconds(10), 512);
+        assert!(due.is_due(seconds(10)));
+        due.pass(seconds(10));
+        assert!(!due.is_due(seconds(11)));
+        assert!(due.is_due(seconds(12)));
+        due.pass(seconds(14));
+        assert!(!due.is_due(seconds(17)));
+        assert!(due.is_due(seconds(18)));
+        due.base_pages = 767;
+        assert!(!due.is_due(seconds(17)));
+        due.base_pages = 768;
+        assert!(due.is_due(seconds(17)));
+        due.pass(seconds(17));
+        assert!(!due.is_due(seconds(18)));
     }
 }
