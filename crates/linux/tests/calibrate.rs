@@ -51,6 +51,7 @@ fn validity() -> Validity {
         kernel: "6.18".to_owned(),
         hypervisor: Some("a hypervisor".to_owned()),
         memory: 8 << 30,
+        method: 1,
     }
 }
 

@@ -10,7 +10,7 @@ mod rounds;
 pub mod sampling;
 pub mod touches;
 
-pub use calibration::{Calibration, Point, Touching, Validity};
+pub use calibration::{Calibration, METHOD, Point, Touching, Validity};
 pub use effort::Effort;
 pub use estimate::Estimate;
 pub use look::{Look, Reading};

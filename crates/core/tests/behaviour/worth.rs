@@ -15,6 +15,7 @@ fn validity() -> Validity {
         kernel: "6.18".to_owned(),
         hypervisor: None,
         memory: 8 << 30,
+        method: 1,
     }
 }
 
@@ -194,6 +195,7 @@ fn a_calibration_of_another_machine_is_told() {
     };
     assert_eq!(other(|it| it.memory += it.memory / 100), None);
     assert!(other(|it| it.memory *= 2).is_some());
+    assert!(other(|it| it.method = 0).is_some());
     assert!(other(|it| it.kernel.push('x')).is_some());
     assert!(other(|it| it.processor.push('x')).is_some());
     assert!(other(|it| it.hypervisor = Some("x".to_owned())).is_some());

@@ -30,19 +30,34 @@ pub(super) fn touch(how: Touching, words: Half<'_>, touches: usize, random: &mut
     }
 }
 
-/// Reads a word of each cache line of a small working set, and of each page of a large one: what caches can keep of it
-/// between two uses is there afterwards.
+/// Reads a word of each cache line of a working set that a cache may hold, up to 128 MiB, and of each page of a larger one: what caches can
+/// keep of it between two uses is there afterwards.
 pub(super) fn warm(words: Half<'_>) {
-    /// Words of a working set whose lines a cache may hold: 128 MiB.
-    const SMALL: usize = 16 << 20;
-    let step = if words.len() > SMALL { PAGE } else { LINE };
+    const CACHED: usize = 16 << 20;
+    read_each(words, if words.len() > CACHED { PAGE } else { LINE });
+}
+
+/// The same after the other layout had its turn, which took its place in smaller caches. Of a larger working set than 32 MiB they keep the
+/// page tables: it reads a page of each cache line of entries.
+pub(super) fn warm_again(words: Half<'_>) {
+    const CACHED: usize = 4 << 20;
+    const PAGES_OF_LINE: usize = 8;
+    let step = if words.len() > CACHED {
+        PAGES_OF_LINE * PAGE
+    } else {
+        LINE
+    };
+    read_each(words, step);
+}
+
+/// From page to page the word moves by some lines, or all would fall into one set of the cache.
+fn read_each(words: Half<'_>, step: usize) {
     let mut sum = 0;
-    // From page to page the word moves by some lines, or all would fall into one set of the cache.
     for (number, index) in (0..words.len()).step_by(step).enumerate() {
-        let shift = if step == PAGE {
-            number * 5 * LINE % PAGE
-        } else {
+        let shift = if step < PAGE {
             0
+        } else {
+            number * 5 * LINE % PAGE
         };
         sum ^= words.read((index + shift) % words.len());
     }
@@ -52,7 +67,7 @@ pub(super) fn warm(words: Half<'_>) {
 /// So many chains at once: the next address of each is known when its last touch is done.
 fn chains<const N: usize>(words: Half<'_>, touches: usize, random: &mut Random) {
     let mask = words.len() - 1;
-    let mut states = [(); N].map(|()| Random(random.next()));
+    let mut states = [(); N].map(|()| random.apart());
     let mut found = [0; N];
     for _ in 0..touches / N {
         for chain in 0..N {
@@ -134,11 +149,42 @@ impl Random {
         Random(0x9e37_79b9_7f4a_7c15)
     }
 
+    /// Another sequence. One that began with a number of this one would go through the same numbers, so that what the one touches the
+    /// other finds in the caches (the step between them is Vigna's SplitMix64).
+    fn apart(&mut self) -> Random {
+        let mut mixed = self.next();
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        // Zero would stay zero.
+        Random((mixed ^ (mixed >> 31)).max(1))
+    }
+
     #[inline]
     fn next(&mut self) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
         self.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    /// What one chain touches, no other finds in the caches; nor what was touched the last time.
+    #[test]
+    fn chains_go_through_numbers_of_their_own() {
+        const CHAINS: usize = 4;
+        const LENGTH: usize = 10_000;
+        let mut random = Random::new();
+        let mut seen = BTreeSet::new();
+        for _ in 0..2 * CHAINS {
+            let mut chain = random.apart();
+            seen.extend(std::iter::repeat_with(|| chain.next()).take(LENGTH));
+        }
+        assert_eq!(seen.len(), 2 * CHAINS * LENGTH);
     }
 }

@@ -6,21 +6,21 @@ use mega_core::worth::{Point, Touching};
 
 use super::layout::{Half, Layouts};
 use super::statistics::{median, median_with_interval};
-use super::touching::{Random, touch, warm};
+use super::touching::{Random, touch, warm, warm_again};
 use crate::kernel::{Kernel, LiveKernel};
 
-/// How often each layout has its turn. Odd, so that there is a middle one.
-const TURNS: usize = 9;
-/// How long each way of touching takes in a turn.
-const SLICE: Duration = Duration::from_millis(2);
+/// How often each way of touching has its turn in each layout. Odd, so that there is a middle one.
+const TURNS: usize = 25;
+/// How long it takes in a turn. The machine's own changes of speed last for longer, so that they meet both layouts.
+const SLICE: Duration = Duration::from_millis(1);
 /// Touches by which the pace is found that decides how many a slice takes.
 const TRIAL: usize = 4000;
 
 /// Nanoseconds for each touch, by way of touching and then by turn.
 type Times = Vec<Vec<f64>>;
 
-/// Measures a working set of `size` bytes, a power of two. Each turn warms a layout up and touches it in every way; then the
-/// other has its turn. So each finds the caches full of the other's.
+/// Measures a working set of `size` bytes, a power of two. In each turn it is touched in every way, in one layout and at once in the
+/// other: the first of them changes from turn to turn.
 pub(super) fn take(layouts: &Layouts, size: u64) -> Vec<Point> {
     let mut random = Random::new();
     let halves = layouts.halves(size);
@@ -28,12 +28,13 @@ pub(super) fn take(layouts: &Layouts, size: u64) -> Vec<Point> {
     let mut times = [(); 2].map(|()| vec![Vec::new(); Touching::ALL.len()]);
     // A hypervisor may back memory at its first use only.
     halves.into_iter().for_each(warm);
-    for _ in 0..TURNS {
-        for (half, times) in halves.into_iter().zip(&mut times) {
-            warm(half);
-            for ((&how, &touches), times) in Touching::ALL.iter().zip(&touches).zip(times) {
-                touch(how, half, touches / 3, &mut random);
-                times.push(timed(how, half, touches, &mut random));
+    for turn in 0..TURNS {
+        for (way, (&how, &touches)) in Touching::ALL.iter().zip(&touches).enumerate() {
+            for layout in [turn % 2, 1 - turn % 2] {
+                let half = halves[layout];
+                warm_again(half);
+                touch(how, half, touches, &mut random);
+                times[layout][way].push(timed(how, half, touches, &mut random));
             }
         }
     }

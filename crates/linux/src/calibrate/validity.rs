@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use mega_core::worth::Validity;
+use mega_core::worth::{METHOD, Validity};
 
 use crate::Error;
 use crate::guest;
@@ -27,6 +27,7 @@ pub fn validity(kernel: &dyn Kernel) -> Result<Validity, Error> {
             .to_owned(),
         hypervisor: guest::is_guest(kernel).then(|| hypervisor(kernel)),
         memory: memory::observe(kernel)?.total,
+        method: METHOD,
     })
 }
 

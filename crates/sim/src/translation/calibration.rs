@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use mega_core::worth::{Calibration, Estimate, Point, Touching, Validity};
+use mega_core::worth::{Calibration, Estimate, METHOD, Point, Touching, Validity};
 use mega_core::{BASE_PAGE_SIZE, PageSize};
 
 use super::{Mmu, Processor, Walk};
@@ -44,6 +44,7 @@ pub fn calibrate(processor: &Processor, walk: Walk, costs: &Costs, memory: u64) 
             kernel: "simulated".to_owned(),
             hypervisor: matches!(walk, Walk::Nested(_)).then(|| "simulated".to_owned()),
             memory,
+            method: METHOD,
         },
         made: 0,
         points: points.collect(),

@@ -153,6 +153,7 @@ mod tests {
                 kernel: String::new(),
                 hypervisor: None,
                 memory: 1,
+                method: 1,
             },
             made,
             points: Vec::new(),
