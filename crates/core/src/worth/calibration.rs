@@ -80,11 +80,13 @@ pub enum Touching {
     Neighbours,
     /// All lines of all pages, in order.
     Stream,
+    /// Each touch waits for the one before, and 16 KiB elsewhere are read in between: caches keep little of the page tables.
+    Busy,
 }
 
 impl Touching {
     /// Every way.
-    pub const ALL: [Touching; 8] = [
+    pub const ALL: [Touching; 9] = [
         Touching::Serial,
         Touching::TwoChains,
         Touching::FourChains,
@@ -93,6 +95,7 @@ impl Touching {
         Touching::Rows,
         Touching::Neighbours,
         Touching::Stream,
+        Touching::Busy,
     ];
 
     /// What it is called, in JSON too.
@@ -107,6 +110,7 @@ impl Touching {
             Touching::Rows => "rows",
             Touching::Neighbours => "neighbours",
             Touching::Stream => "stream",
+            Touching::Busy => "busy",
         }
     }
 
@@ -321,13 +325,17 @@ struct Knot {
 
 /// The curve over paces, in ascending order.
 ///
-/// Its last knot is a program that does something else in half of its time: from there on each touch is one by itself. How
-/// far the processor does that other work during the walk depends on what it is. So the truth lies anywhere between a
-/// chain, which waits for the whole walk, and arithmetic or rows, during which the next walk begins.
+/// A program slower than a chain does something else in between, each touch by itself. How far the processor does that during the walk
+/// depends on what it is. So the truth lies anywhere between a chain, which waits for the whole walk, and arithmetic or rows, during
+/// which the next walk begins. Or it reads so much else meanwhile that the walk finds less in the caches, the more the slower it is. From
+/// the pace of one that is busy so, a touch saves as much however slow the program is.
 fn knots(points: &[Point]) -> Vec<Knot> {
-    let (apart, along): (Vec<Point>, Vec<Point>) = points
-        .iter()
-        .partition(|point| matches!(point.touching, Touching::Worked | Touching::Rows));
+    let (apart, along): (Vec<Point>, Vec<Point>) = points.iter().partition(|point| {
+        matches!(
+            point.touching,
+            Touching::Worked | Touching::Rows | Touching::Busy
+        )
+    });
     let knot = |point: &Point| Knot {
         ns: point.ns,
         share: point.saved.scaled(1.0 / point.ns),
@@ -337,18 +345,36 @@ fn knots(points: &[Point]) -> Vec<Knot> {
         .iter()
         .find(|point| point.touching == Touching::Serial);
     if let (Some(chain), false) = (chain, apart.is_empty()) {
-        let saved: Vec<Estimate> = std::iter::once(chain)
-            .chain(&apart)
-            .map(|point| point.saved)
-            .collect();
-        let ns = 2.0 * chain.ns;
-        knots.push(Knot {
-            ns,
-            share: anywhere_between(&saved).scaled(1.0 / ns),
-        });
+        knots.extend(slower_than(chain, &apart));
     }
     knots.sort_by(|one, other| one.ns.total_cmp(&other.ns));
     knots
+}
+
+/// Programs that do something else in half of their time, and all those that are busy.
+fn slower_than(chain: &Point, apart: &[Point]) -> Vec<Knot> {
+    let is_busy = |point: &&Point| point.touching == Touching::Busy;
+    let busy = apart.iter().find(is_busy);
+    let of_others = apart.iter().filter(|point| !is_busy(point));
+    let mut possible: Vec<Estimate> = of_others.map(|point| point.saved).collect();
+    possible.push(chain.saved);
+    let half_of_the_time = 2.0 * chain.ns;
+    let paces = std::iter::once(half_of_the_time).chain(busy.map(|busy| busy.ns));
+    let knot = |ns: f64| {
+        let busy = busy.map(|busy| {
+            let part = (ns - chain.ns) / (busy.ns - chain.ns);
+            between(chain.saved, busy.saved, part)
+        });
+        let possible: Vec<Estimate> = possible.iter().copied().chain(busy).collect();
+        Knot {
+            ns,
+            share: anywhere_between(&possible).scaled(1.0 / ns),
+        }
+    };
+    paces
+        .filter(|ns| *ns >= half_of_the_time)
+        .map(knot)
+        .collect()
 }
 
 /// The mean of some estimates, in an interval that holds all of theirs. There is at least one.

@@ -45,6 +45,7 @@ fn calibration(share: f64) -> Calibration {
         (Touching::Overlapped, 0.1),
         (Touching::Worked, 1.2),
         (Touching::Rows, 1.2),
+        (Touching::Busy, 3.0),
         (Touching::Neighbours, 0.05),
     ];
     let of_size = |(mib, part, ns): (u64, f64, f64)| {

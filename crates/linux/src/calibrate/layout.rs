@@ -18,9 +18,13 @@ use crate::kernel::own_memory::{Advice, OwnMemory};
 /// Words in a region.
 const REGION: usize = HUGE_PAGE_SIZE as usize / size_of::<u64>();
 
+/// What is read beside the touches, where anything is: more than caches keep for a program.
+const WORK: u64 = 64 << 20;
+
 /// Memory in both layouts, which grows from one working set to the next.
 pub(super) struct Layouts {
     memory: OwnMemory,
+    work: OwnMemory,
     /// Bytes that are there in each layout.
     size: u64,
 }
@@ -34,19 +38,25 @@ pub(super) struct Half<'a> {
 }
 
 impl Layouts {
-    /// Bytes that a working set takes in both layouts together.
-    pub(super) fn bytes(size: u64) -> u64 {
+    /// Bytes that a working set takes in both layouts together, and what is read beside it.
+    pub(super) fn needed(size: u64) -> u64 {
+        Self::bytes(size) + WORK
+    }
+
+    fn bytes(size: u64) -> u64 {
         2 * size
     }
 
     /// Maps as much as a working set of `most` bytes takes. No page is there yet.
     pub(super) fn map(most: u64) -> Result<Self, Error> {
         let regions = Self::bytes(most) / HUGE_PAGE_SIZE;
-        let memory = OwnMemory::new(regions as usize).map_err(refused)?;
-        memory
-            .advise(memory.range(), Advice::Huge)
-            .map_err(refused)?;
-        Ok(Layouts { memory, size: 0 })
+        let memory = in_huge_pages(regions as usize)?;
+        let work = in_huge_pages((WORK / HUGE_PAGE_SIZE) as usize)?;
+        for address in work.range().step_by(BASE_PAGE_SIZE as usize) {
+            work.write(address);
+        }
+        let size = 0;
+        Ok(Layouts { memory, work, size })
     }
 
     /// Touches first what a working set of `size` bytes needs beyond what is there, and splits half of it. Returns whether
@@ -85,6 +95,11 @@ impl Layouts {
         let all = self.memory.words(Self::bytes(size));
         [0, REGION].map(|first| Half { all, first })
     }
+
+    /// Words that are read beside the touches, as many as a power of two.
+    pub(super) fn work(&self) -> &[AtomicU64] {
+        self.work.words(WORK)
+    }
 }
 
 impl Half<'_> {
@@ -100,6 +115,14 @@ impl Half<'_> {
         let index = (index - in_region) * 2 + self.first + in_region;
         self.all[index].load(Ordering::Relaxed)
     }
+}
+
+/// No page is there yet. Where no block is free, base pages come: work on these disturbs both layouts alike.
+fn in_huge_pages(regions: usize) -> Result<OwnMemory, Error> {
+    let memory = OwnMemory::new(regions).map_err(refused)?;
+    let advised = memory.advise(memory.range(), Advice::Huge);
+    advised.map_err(refused)?;
+    Ok(memory)
 }
 
 fn refused(source: std::io::Error) -> Error {

@@ -166,11 +166,11 @@ fn budget(kernel: &dyn Kernel, available: u64) -> u64 {
     })
 }
 
-/// The working sets that fit into free memory twice.
+/// The working sets that fit into free memory in both layouts.
 fn fitting(kernel: &dyn Kernel, working_sets: &[u64]) -> Result<Vec<u64>, Error> {
     let available = memory::observe(kernel)?.available;
     let budget = budget(kernel, available);
-    let fits = |size: &u64| Layouts::bytes(*size) <= budget;
+    let fits = |size: &u64| Layouts::needed(*size) <= budget;
     let sizes: Vec<u64> = working_sets.iter().copied().filter(fits).collect();
     if sizes.is_empty() {
         return Err(Error::Missing {

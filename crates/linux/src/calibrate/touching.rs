@@ -3,6 +3,7 @@
 #![allow(clippy::cast_possible_truncation, reason = "x86-64: usize is u64")]
 
 use std::hint::black_box;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use mega_core::worth::Touching;
 
@@ -15,9 +16,18 @@ const LINE: usize = 8;
 const STEPS: u32 = 64;
 /// Words of a row of [`Touching::Rows`]: 1 KiB.
 const ROW: usize = 128;
+/// Cache lines that are read between two touches of [`Touching::Busy`]: 16 KiB.
+const LINES_OF_WORK: usize = 256;
 
-/// Touches `words`, a power of two of them, about `touches` times in this way.
-pub(super) fn touch(how: Touching, words: Half<'_>, touches: usize, random: &mut Random) {
+/// Touches `words`, a power of two of them, about `touches` times in this way. Whoever is busy reads `work`, as many words as a power of
+/// two, in between.
+pub(super) fn touch(
+    how: Touching,
+    words: Half<'_>,
+    work: &[AtomicU64],
+    touches: usize,
+    random: &mut Random,
+) {
     match how {
         Touching::Serial => chains::<1>(words, touches, random),
         Touching::TwoChains => chains::<2>(words, touches, random),
@@ -27,6 +37,7 @@ pub(super) fn touch(how: Touching, words: Half<'_>, touches: usize, random: &mut
         Touching::Rows => rows(words, touches, random),
         Touching::Neighbours => neighbours(words, touches, random),
         Touching::Stream => stream(words, touches, random),
+        Touching::Busy => busy(words, work, touches, random),
     }
 }
 
@@ -138,6 +149,24 @@ fn stream(words: Half<'_>, touches: usize, random: &mut Random) {
         page = (page + PAGE) & mask;
     }
     black_box(sum);
+}
+
+fn busy(words: Half<'_>, work: &[AtomicU64], touches: usize, random: &mut Random) {
+    let mask = words.len() - 1;
+    let mut chain = random.apart();
+    let mut place = random.next() as usize & !(LINE - 1);
+    let mut found = 0;
+    let mut sum = 0;
+    for _ in 0..touches {
+        let index = chain.next().wrapping_add(found);
+        found = words.read(index as usize & mask);
+        for line in 0..LINES_OF_WORK {
+            let word = (place + line * LINE) & (work.len() - 1);
+            sum ^= work[word].load(Ordering::Relaxed);
+        }
+        place = place.wrapping_add(LINES_OF_WORK * LINE);
+    }
+    black_box((found, sum));
 }
 
 /// Numbers that no prefetcher guesses (Marsaglia's xorshift64). Each touch takes one, so it is as cheap as can be.

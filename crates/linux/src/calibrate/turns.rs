@@ -1,5 +1,6 @@
 //! One working set, touched in every way, in turns over its two layouts.
 
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use mega_core::worth::{Point, Touching};
@@ -24,7 +25,8 @@ type Times = Vec<Vec<f64>>;
 pub(super) fn take(layouts: &Layouts, size: u64) -> Vec<Point> {
     let mut random = Random::new();
     let halves = layouts.halves(size);
-    let touches = paces(halves[0], &mut random);
+    let work = layouts.work();
+    let touches = paces(halves[0], work, &mut random);
     let mut times = [(); 2].map(|()| vec![Vec::new(); Touching::ALL.len()]);
     // A hypervisor may back memory at its first use only.
     halves.into_iter().for_each(warm);
@@ -32,9 +34,12 @@ pub(super) fn take(layouts: &Layouts, size: u64) -> Vec<Point> {
         for (way, (&how, &touches)) in Touching::ALL.iter().zip(&touches).enumerate() {
             for layout in [turn % 2, 1 - turn % 2] {
                 let half = halves[layout];
-                warm_again(half);
-                touch(how, half, touches, &mut random);
-                times[layout][way].push(timed(how, half, touches, &mut random));
+                // Who is busy with other memory finds nothing in the caches.
+                if how != Touching::Busy {
+                    warm_again(half);
+                }
+                touch(how, half, work, touches, &mut random);
+                times[layout][way].push(timed(how, half, work, touches, &mut random));
             }
         }
     }
@@ -42,10 +47,10 @@ pub(super) fn take(layouts: &Layouts, size: u64) -> Vec<Point> {
 }
 
 /// How many touches a slice takes, for each way.
-fn paces(words: Half<'_>, random: &mut Random) -> Vec<usize> {
+fn paces(words: Half<'_>, work: &[AtomicU64], random: &mut Random) -> Vec<usize> {
     warm(words);
     let of = |&how: &Touching| {
-        let ns = timed(how, words, TRIAL, random).max(0.1);
+        let ns = timed(how, words, work, TRIAL, random).max(0.1);
         let touches = SLICE.as_nanos() as f64 / ns;
         #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // at most 15 million
         let touches = touches as usize;
@@ -54,9 +59,15 @@ fn paces(words: Half<'_>, random: &mut Random) -> Vec<usize> {
     Touching::ALL.iter().map(of).collect()
 }
 
-fn timed(how: Touching, words: Half<'_>, touches: usize, random: &mut Random) -> f64 {
+fn timed(
+    how: Touching,
+    words: Half<'_>,
+    work: &[AtomicU64],
+    touches: usize,
+    random: &mut Random,
+) -> f64 {
     let before = cpu_time();
-    touch(how, words, touches, random);
+    touch(how, words, work, touches, random);
     (cpu_time().saturating_sub(before)).as_nanos() as f64 / touches as f64
 }
 
