@@ -10,8 +10,11 @@ use super::statistics::{median, median_with_interval};
 use super::touching::{Random, touch, warm, warm_again};
 use crate::kernel::{Kernel, LiveKernel};
 
-/// How often each way of touching has its turn in each layout. Odd, so that there is a middle one.
-const TURNS: usize = 25;
+/// How often a way of touching that waits for each touch has its turn in each layout: its times scatter the most. Odd, so that there is a
+/// middle one.
+const TURNS: usize = 75;
+/// One in so many of these is a turn of the other ways, too.
+const OF_ALL_WAYS: usize = 3;
 /// How long it takes in a turn. The machine's own changes of speed last for longer, so that they meet both layouts.
 const SLICE: Duration = Duration::from_millis(1);
 /// Touches by which the pace is found that decides how many a slice takes.
@@ -20,7 +23,7 @@ const TRIAL: usize = 4000;
 /// Nanoseconds for each touch, by way of touching and then by turn.
 type Times = Vec<Vec<f64>>;
 
-/// Measures a working set of `size` bytes, a power of two. In each turn it is touched in every way, in one layout and at once in the
+/// Measures a working set of `size` bytes, a power of two. In its turns it is touched in every way, in one layout and at once in the
 /// other: the first of them changes from turn to turn.
 pub(super) fn take(layouts: &Layouts, size: u64) -> Vec<Point> {
     let mut random = Random::new();
@@ -32,7 +35,8 @@ pub(super) fn take(layouts: &Layouts, size: u64) -> Vec<Point> {
     halves.into_iter().for_each(warm);
     for turn in 0..TURNS {
         for (way, (&how, &touches)) in Touching::ALL.iter().zip(&touches).enumerate() {
-            for layout in [turn % 2, 1 - turn % 2] {
+            let layouts = [turn % 2, 1 - turn % 2];
+            for layout in layouts.into_iter().filter(|_| has_its_turn(how, turn)) {
                 let half = halves[layout];
                 // Who is busy with other memory finds nothing in the caches.
                 if how != Touching::Busy {
@@ -44,6 +48,10 @@ pub(super) fn take(layouts: &Layouts, size: u64) -> Vec<Point> {
         }
     }
     points(size, &times)
+}
+
+fn has_its_turn(how: Touching, turn: usize) -> bool {
+    how == Touching::Serial || turn.is_multiple_of(OF_ALL_WAYS)
 }
 
 /// How many touches a slice takes, for each way.

@@ -194,7 +194,8 @@ pub const ZEN_5: Processor = Processor {
 /// - L2 cache 15 cycles: its 4 ns for it (`Mem_L2_Hit_Cost`) at the 3.8 GHz of one busy core. L1 cache 5 cycles: Chips and Cheese,
 ///   "Going Armchair Quarterback on Golden Cove's Caches".
 /// - Caches 48 KiB, 2 MiB and 105 MiB: Intel's product page; 12, 16 and 15 ways: CPUID, leaf 4, in the same file of Bochs's.
-/// - Page-walk caches: those of Skylake, the newest of which anybody has published them.
+/// - Page-walk caches: those of Skylake, the newest that anybody has measured. ChampSim (`inc/defaults.hpp`), whose default core has the
+///   reorder buffer, the queues and the L1 cache of Sunny Cove, this one's forerunner, has 32 PD entries, too, and 8 and 4 above them.
 pub const SAPPHIRE_RAPIDS: Processor = Processor {
     name: "sapphire-rapids",
     hertz: 3_000_000_000,
