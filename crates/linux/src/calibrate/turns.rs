@@ -35,8 +35,8 @@ pub(super) fn take(layouts: &Layouts, size: u64) -> Vec<Point> {
     halves.into_iter().for_each(warm);
     for turn in 0..TURNS {
         for (way, (&how, &touches)) in Touching::ALL.iter().zip(&touches).enumerate() {
-            let layouts = [turn % 2, 1 - turn % 2];
-            for layout in layouts.into_iter().filter(|_| has_its_turn(how, turn)) {
+            let order = [turn % 2, 1 - turn % 2];
+            for layout in order.into_iter().filter(|_| has_its_turn(how, turn)) {
                 let half = halves[layout];
                 // Who is busy with other memory finds nothing in the caches.
                 if how != Touching::Busy {

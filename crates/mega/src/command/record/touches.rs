@@ -34,12 +34,12 @@ pub(super) struct TouchMeter {
 /// When a process is to be measured.
 #[derive(Clone, Copy, Debug)]
 struct Due {
-    /// When it was first seen with something to gain from.
+    /// When it was first seen with base pages.
     since: Duration,
     next: Duration,
     /// Base pages that it had at its last measurement.
     measured: u64,
-    /// Those that it has.
+    /// Those that it has: without one there is nothing to gain.
     base_pages: u64,
 }
 
@@ -55,7 +55,8 @@ impl Due {
 
     #[allow(clippy::cast_precision_loss)]
     fn is_due(&self, now: Duration) -> bool {
-        now >= self.next || self.base_pages as f64 >= self.measured as f64 * HAS_GROWN
+        let has_grown = self.base_pages as f64 >= self.measured as f64 * HAS_GROWN;
+        self.base_pages > 0 && (now >= self.next || has_grown)
     }
 
     /// It is measured now.
@@ -136,19 +137,17 @@ impl TouchMeter {
         }
     }
 
-    /// Forgets the processes that are gone. One without a base page has nothing to gain.
+    /// Forgets the processes that are gone, and begins with those that have their first base pages.
     fn update(&mut self, observation: &Observation, now: Duration) {
         let before = std::mem::take(&mut self.due);
-        let observed = observation.processes.iter();
-        let gaining = observed.map(|observed| (observed.process, base_pages(observed)));
-        self.due = gaining
-            .filter(|(_, base_pages)| *base_pages > 0)
-            .map(|(process, base_pages)| {
-                let known = before.get(&process).copied();
-                let due = known.unwrap_or(Due::new(now, base_pages));
-                (process, Due { base_pages, ..due })
-            })
-            .collect();
+        for observed in &observation.processes {
+            let base_pages = base_pages(observed);
+            let known = before.get(&observed.process).copied();
+            let first = (base_pages > 0).then(|| Due::new(now, base_pages));
+            if let Some(due) = known.or(first) {
+                self.due.insert(observed.process, Due { base_pages, ..due });
+            }
+        }
     }
 }
 
@@ -173,5 +172,7 @@ mod tests {
         assert!(due.is_due(seconds(17)));
         due.pass(seconds(17));
         assert!(!due.is_due(seconds(18)));
+        due.base_pages = 0;
+        assert!(!due.is_due(seconds(1000)));
     }
 }
