@@ -18,6 +18,7 @@ pub mod engine;
 pub mod failures;
 pub mod gain;
 pub mod machine;
+mod mix;
 mod nearest;
 pub mod observation;
 pub mod page;
@@ -36,6 +37,7 @@ pub use call::{Call, CallKind};
 pub use failures::FailureMemory;
 pub use gain::{Circumstances, Gain, Price};
 pub use machine::Machine;
+pub use mix::mix;
 pub use nearest::nearest;
 pub use observation::{
     CgroupMemory, Counted, MemoryObservation, NodeMemory, Observation, ProcessObservation,

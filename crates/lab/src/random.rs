@@ -1,5 +1,7 @@
 //! A small deterministic generator of random words.
 
+pub use mega_core::mix;
+
 /// `SplitMix64` (Steele, Lea and Flood, OOPSLA 2014): one 64-bit state, every seed good, a few instructions
 /// a word, so that it costs a random-access workload next to nothing.
 #[derive(Clone, Debug)]
@@ -22,14 +24,6 @@ impl Random {
     pub fn below(&mut self, limit: u64) -> u64 {
         below(self.word(), usize::try_from(limit).unwrap_or(usize::MAX)) as u64
     }
-}
-
-/// `SplitMix64`'s output function: a one-to-one mixing of 64 bits.
-#[must_use]
-pub fn mix(mut word: u64) -> u64 {
-    word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    word ^ (word >> 31)
 }
 
 /// Maps a random word evenly onto `0..limit`.

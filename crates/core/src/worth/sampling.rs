@@ -12,6 +12,8 @@
 use std::ops::Range;
 use std::time::Duration;
 
+use crate::mix::mix;
+
 use super::look::{Look, Told};
 use super::rounds::{self, Round};
 use super::{Effort, Estimate};
@@ -518,10 +520,7 @@ struct SplitMix(u64);
 impl SplitMix {
     fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
+        mix(self.0)
     }
 
     /// A number below `end`, which is not 0.

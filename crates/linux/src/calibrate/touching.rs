@@ -5,6 +5,7 @@
 use std::hint::black_box;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use mega_core::mix;
 use mega_core::worth::Touching;
 
 use super::layout::Half;
@@ -179,13 +180,10 @@ impl Random {
     }
 
     /// Another sequence. One that began with a number of this one would go through the same numbers, so that what the one touches the
-    /// other finds in the caches (the step between them is Vigna's SplitMix64).
+    /// other finds in the caches.
     fn apart(&mut self) -> Random {
-        let mut mixed = self.next();
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         // Zero would stay zero.
-        Random((mixed ^ (mixed >> 31)).max(1))
+        Random(mix(self.next()).max(1))
     }
 
     #[inline]

@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use mega_core::worth::{Calibration, Estimate, METHOD, Point, Touching, Validity};
-use mega_core::{BASE_PAGE_SIZE, PageSize};
+use mega_core::{BASE_PAGE_SIZE, PageSize, mix};
 
 use super::{Mmu, Processor, Walk};
 use crate::costs::Costs;
@@ -160,12 +160,9 @@ impl Order {
     }
 }
 
-/// Numbers that lie anywhere, the same each time: the mixing of Steele, Lea and Flood's splitmix64.
+/// Numbers that lie anywhere, the same each time: the words of Steele, Lea and Flood's splitmix64.
 pub(super) fn scattered(number: u64) -> u64 {
-    let mut mixed = number.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    mixed ^ (mixed >> 31)
+    mix(number.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15))
 }
 
 #[cfg(test)]
