@@ -11,10 +11,10 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use mega_core::{Region, bytes};
-use mega_lab::available;
 use mega_lab::mapping::{
     Area, HUGE_PAGE, PAGE, WORDS_PER_PAGE, cpu_time_of, fork_to_touch_and_rest,
 };
+use mega_lab::meminfo;
 use mega_linux::kernel::LiveKernel;
 use mega_linux::observe::zero_filled::ZeroCounter;
 use mega_linux::physical::vmstat::CompactionStatistics;
@@ -263,7 +263,7 @@ fn compacting() -> io::Result<(f64, f64)> {
 
 /// It takes so much for what is given back to lie in other places than where compaction looks for free frames.
 fn half_of_what_is_available() -> io::Result<usize> {
-    let available = available::bytes().map_err(io::Error::other)?;
+    let available = meminfo::available().map_err(io::Error::other)?;
     Ok(usize::try_from(available / 2).unwrap_or(usize::MAX))
 }
 

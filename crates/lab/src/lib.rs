@@ -4,7 +4,6 @@
 //! experiment can compare mega's reports with the truth. [`mapping`] holds all memory and timing primitives that need
 //! `unsafe`.
 
-pub mod available;
 pub mod calibration;
 mod columns;
 pub mod cpu_meter;
@@ -19,6 +18,7 @@ mod interrupt;
 pub mod live;
 pub mod mapping;
 mod markup;
+pub mod meminfo;
 mod programs;
 pub mod random;
 pub mod replay_error;

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use mega_lab::cpu_meter::CpuMeter;
 use mega_lab::subject::Subject;
 use mega_lab::workload::report::Done;
-use mega_lab::{Error, resident};
+use mega_lab::{Error, meminfo};
 use mega_linux::process;
 use mega_linux::run_dir::RunDir;
 use mega_linux::settings::thp_mode::{self, Guard, ThpMode};
@@ -19,7 +19,7 @@ use crate::setting::{Setting, failed, median};
 
 /// One call moves at most 2 GiB minus one page (see `process_madvise(2)`); this leaves a whole region.
 const LONGEST_CALL: u64 = (2 << 30) - (2 << 20);
-/// Between two looks at how much is huge: each takes the program's mmap lock for a walk.
+/// Between two looks at how much is huge.
 const LOOK: Duration = Duration::from_millis(200);
 /// How long a manager has to find out that a program gains nothing.
 const TO_SETTLE: Duration = Duration::from_secs(15);
@@ -152,12 +152,14 @@ fn one_call(setting: &Setting, arguments: &[&str]) -> Result<Duration, Error> {
 /// A run under mega, and how long after it was ready 95 % of its memory was huge.
 fn watched(setting: &Setting, arguments: &[&str]) -> Result<(Done, Option<Duration>), Error> {
     setting.warm_up()?;
+    // The whole machine's: to ask for one process walks its page tables, and takes a tenth of its speed.
+    let before = meminfo::anonymous_huge()?;
     let mut subject = Subject::start(&mut setting.managed(&[], arguments))?;
-    let pid = subject.ready()?.pid;
+    subject.ready()?;
     let started = Instant::now();
     let mut after = None;
     while after.is_none() && started.elapsed() < Duration::from_secs(setting.seconds.into()) {
-        let huge = resident::of(pid).map_or(0, |resident| resident.huge_bytes);
+        let huge = meminfo::anonymous_huge()?.saturating_sub(before);
         after = (huge >= setting.size / 100 * 95).then(|| started.elapsed());
         thread::sleep(LOOK);
     }

@@ -43,7 +43,7 @@ pub(crate) fn measure(setting: &Setting, processes: u32) -> Result<Vec<Bar>, Err
 }
 
 fn over_a_crowd(setting: &Setting, processes: u64) -> Result<Vec<Bar>, Error> {
-    let available = mega_lab::available::bytes()?;
+    let available = mega_lab::meminfo::available()?;
     let count = (available.saturating_sub(SPARE) / PER_PROCESS).clamp(1, processes);
     eprintln!("bars: {count} processes of 2 MiB");
     let size = format!("--size={}", count << 21);

@@ -51,7 +51,7 @@ impl Setting {
     /// as the machine has it: a hypervisor backs memory at its first touch and takes it back when it is free, and a
     /// promotion into memory that it has not backed costs several times its copy.
     pub(crate) fn warm_up(&self) -> Result<(), Error> {
-        let available = mega_lab::available::bytes()?;
+        let available = mega_lab::meminfo::available()?;
         mega_lab::warm_up::warm_up((2 * self.size).min(available / 2).max(self.size))
     }
 

@@ -5,8 +5,8 @@ use std::time::Duration;
 use mega_core::bytes;
 
 use super::mode::Mode;
-use crate::available;
 use crate::error::Error;
+use crate::meminfo;
 
 /// Every mode runs this often; the figures are medians.
 const ROUNDS: u32 = 3;
@@ -44,7 +44,7 @@ impl Plan {
     /// # Errors
     /// [`Error::Failed`] when memory is too small.
     pub(super) fn new(size: Option<u64>, seconds: u32) -> Result<Self, Error> {
-        Self::within(available::bytes()?, size, seconds)
+        Self::within(meminfo::available()?, size, seconds)
     }
 
     /// The same on a simulated machine with so much memory. One round is enough: each would be the same.

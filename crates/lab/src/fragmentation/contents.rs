@@ -72,15 +72,6 @@ pub(super) fn stamp(page: usize) -> u64 {
     mix(page as u64) | 1
 }
 
-/// Bytes of memory that programs can have without swapping.
-pub(super) fn available() -> Result<usize, Error> {
-    let text =
-        std::fs::read("/proc/meminfo").map_err(|error| Error::io("read /proc/meminfo", error))?;
-    mega_linux::observe::memory::meminfo_bytes(&text, "MemAvailable")
-        .and_then(|bytes| usize::try_from(bytes).ok())
-        .ok_or_else(|| Error::Failed("/proc/meminfo has no line MemAvailable".to_owned()))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

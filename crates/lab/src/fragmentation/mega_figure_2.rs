@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use super::contents::Contents;
 use super::period::{Compaction, Period, machine_bytes, of_linux};
 use crate::error::Error;
+use crate::meminfo;
 use crate::random::Random;
 
 /// Pages of one malloc'ed piece of 1 MiB.
@@ -41,9 +42,9 @@ pub(super) fn measure(policy: &str) -> Result<Measurement, Error> {
     let mut heat = Heat::open()?;
     let free_blocks_at_start = compaction.free_blocks()?;
 
-    let bytes = usize::try_from(memory_bytes / 4 * 3)
-        .map_err(|_| Error::Failed("too much memory".to_owned()))?;
-    let mut contents = Contents::map(bytes.min(super::contents::available()? / 20 * 19))?;
+    let bytes = (memory_bytes / 4 * 3).min(meminfo::available()? / 20 * 19);
+    let bytes = usize::try_from(bytes).map_err(|_| Error::Failed("too much memory".to_owned()))?;
+    let mut contents = Contents::map(bytes)?;
     (0..contents.pages()).for_each(|page| contents.touch(page));
     let mut random = Random::new(2);
     let mut piece = 0;

@@ -7,9 +7,9 @@ use mega_core::bytes;
 use super::experiment::Experiment;
 use super::mode::Mode;
 use super::results::Settings;
-use crate::available;
 use crate::error::Error;
 use crate::mapping::HUGE_PAGE;
+use crate::meminfo;
 
 /// The program's memory by default, as a share of what is available.
 const SHARE: u64 = 16;
@@ -49,7 +49,7 @@ impl Plan {
     /// # Errors
     /// [`Error::Failed`] when memory is too small.
     pub(super) fn new(experiment: &Experiment, wishes: &Wishes<'_>) -> Result<Self, Error> {
-        Self::within(available::bytes()?, experiment, wishes)
+        Self::within(meminfo::available()?, experiment, wishes)
     }
 
     fn within(available: u64, experiment: &Experiment, wishes: &Wishes<'_>) -> Result<Self, Error> {

@@ -199,7 +199,7 @@ impl Measuring {
 /// # Errors
 /// When `/proc` cannot be read.
 pub(super) fn default_size() -> Result<u64, Error> {
-    let available = crate::available::bytes()?;
+    let available = crate::meminfo::available()?;
     let size = (available / 16).max((available / 4).min(1 << 30));
     Ok(size / mega_core::HUGE_PAGE_SIZE * mega_core::HUGE_PAGE_SIZE)
 }

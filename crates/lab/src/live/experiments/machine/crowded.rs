@@ -1,9 +1,9 @@
 //! Memory that is nearly full and fragmented.
 
-use crate::available;
 use crate::error::Error;
 use crate::live::process::Process;
 use crate::live::run::Run;
+use crate::meminfo;
 
 /// Memory that nobody takes.
 const RESERVE: u64 = 2 << 30;
@@ -17,9 +17,10 @@ const MOST: u64 = 4;
 /// When it cannot be started, or fails.
 pub(super) fn fill(run: &Run<'_>) -> Result<Process, Error> {
     let mut command = run.workload_beside("fragment")?;
-    command
-        .arg("--method=mega")
-        .arg(format!("--size={}", to_take(available::bytes()?, run.size)));
+    command.arg("--method=mega").arg(format!(
+        "--size={}",
+        to_take(meminfo::available()?, run.size)
+    ));
     let (fragmenter, _) = run.ready_workload(command)?;
     Ok(fragmenter)
 }
