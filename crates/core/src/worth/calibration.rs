@@ -36,8 +36,9 @@ pub struct Validity {
 }
 
 /// The way in which calibrations are measured now. It changes when what they say does: until 1 several chains of touches went through the
-/// same addresses, so that most touches found them in the caches.
-pub const METHOD: u32 = 1;
+/// same addresses, so that most touches found them in the caches; until 2 no working set was larger than 2 GiB, where page tables are
+/// still in the caches of some processors.
+pub const METHOD: u32 = 2;
 
 impl Validity {
     /// What differs between the machine that this was measured on and `now`, in words; `None` where it is the same one.

@@ -1,6 +1,6 @@
 //! Measures what touches cost on this machine, and keeps it: [`mega_core::worth::Calibration`].
 //!
-//! It takes some 15 seconds, once on each machine and kernel, on one CPU at the lowest priority. It touches memory of its own
+//! It takes some 20 to 30 seconds, once on each machine and kernel, on one CPU at the lowest priority. It touches memory of its own
 //! on base pages and on huge pages in turns, so what the machine does meanwhile meets both alike. It changes no setting.
 //! Both lie in the same stretches of physical memory (`layout.rs`).
 
@@ -26,8 +26,9 @@ pub use store::{Place, Stored};
 pub use validity::validity;
 
 /// The working sets that are measured where memory allows, in bytes: from within the TLB's reach to far beyond it. The largest are
-/// closer together: there the page tables leave the caches, and the largest one finds no room where free blocks are few.
-pub const WORKING_SETS: [u64; 7] = [
+/// closer together: there the page tables leave the caches, and the largest one finds no room where free blocks are few. Beyond 4 GiB a
+/// touch saves no more (8 GiB on an AMD EPYC 9005, Linux 6.18, under a hypervisor).
+pub const WORKING_SETS: [u64; 8] = [
     2 << 20,
     8 << 20,
     32 << 20,
@@ -35,8 +36,9 @@ pub const WORKING_SETS: [u64; 7] = [
     512 << 20,
     1 << 30,
     2 << 30,
+    4 << 30,
 ];
-/// What stays free for others meanwhile, in bytes.
+/// What stays free for others meanwhile, in bytes, and as much as is taken.
 const KEPT_FREE: u64 = 2 << 30;
 /// One part in this many of a cgroup's limit stays free.
 const KEPT_FREE_OF_CGROUP: u64 = 4;
@@ -157,7 +159,7 @@ fn measure_here(
 
 /// What may be taken: of the machine's memory, and of that which a limited cgroup lets this process use.
 fn budget(kernel: &dyn Kernel, available: u64) -> u64 {
-    let of_machine = available.saturating_sub(KEPT_FREE);
+    let of_machine = available.saturating_sub(KEPT_FREE).min(available / 2);
     let mount = cgroups::mount_point(kernel);
     let cgroup = cgroups::Cgroups::new(kernel, mount.as_deref()).limit_of(std::process::id());
     cgroup.map_or(of_machine, |cgroup| {
