@@ -406,6 +406,15 @@ impl LinuxMachine {
         self.with_held(process, |host, held| touches::measure(host, held, effort))?
     }
 
+    /// How often a process touches pages, and what huge pages would gain it: as a manager measures it, which takes some tenths of a
+    /// second. `None` where that cannot be measured now, or this machine is not calibrated.
+    pub fn measured_gain(&mut self, process: ProcessId) -> Option<(Touches, Gain)> {
+        let effort = Effort::of_a_manager(process.start_time);
+        let touches = self.measure_touches(process, effort).ok()?;
+        let gain = Gain::from(&predict(&touches, self.calibration()?));
+        Some((touches, gain))
+    }
+
     /// Looks at regions without clearing anything: what was accessed is still there for the next observation.
     ///
     /// # Errors
@@ -555,9 +564,7 @@ impl Machine for LinuxMachine {
     }
 
     fn gain(&mut self, process: ProcessId) -> Option<Gain> {
-        let effort = Effort::of_a_manager(process.start_time);
-        let touches = self.measure_touches(process, effort).ok()?;
-        Some(Gain::from(&predict(&touches, self.calibration()?)))
+        self.measured_gain(process).map(|(_, gain)| gain)
     }
 
     fn age(&self, process: ProcessId) -> Duration {

@@ -5,6 +5,7 @@
 
 mod live;
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::ops::Range;
 use std::path::Path;
@@ -12,11 +13,14 @@ use std::process::Command;
 use std::time::Duration;
 
 use live::{
-    HUGE_PAGE, WHOLE_CORE, area, finish, json, mega, mega_run, number, run, skip, start, text,
-    until_promoted, workload,
+    HUGE_PAGE, WHOLE_CORE, area, calibrated, finish, json, mega, mega_run, number, run, skip,
+    start, text, until_promoted, workload,
 };
-use mega_core::{ActionKind, CallKind, Outcome};
+use mega_core::engine::{Budgets, Engine, Interval};
+use mega_core::promotion::{self, Parameters};
+use mega_core::{ActionKind, CallKind, HUGE_PAGE_SIZE, Outcome};
 use mega_lab::workload::report::AreaReport;
+use mega_record::replay::{ReplayedMachine, Terms, follow};
 use mega_record::{Ending, Header, Look, Reader, Usable};
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -276,6 +280,96 @@ fn a_manager_records_each_step_and_what_came_of_its_actions() {
         let of_next = |acted: &&mega_record::Acted| acted.at <= pair[1].at;
         assert!(pair[0].actions.iter().all(|acted| of_next(&acted)));
     }
+}
+
+#[test]
+fn a_manager_records_how_often_a_program_touches_its_memory_where_it_measures_that() {
+    let name = "a_manager_records_how_often_a_program_touches_its_memory_where_it_measures_that";
+    if !live::can_run(name) {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let state = folder.path().join("state");
+    if let Err(missing) = calibrated::keep(&state) {
+        return skip(name, &missing);
+    }
+    // On a busy machine the program may run too little for a measurement: then it is tried for longer.
+    let measured = [4, 16, 32].into_iter().find_map(|seconds| {
+        let file = folder.path().join(format!("{seconds}.rec"));
+        let record = format!("--record={}", file.display());
+        let seconds = format!("--seconds={seconds}");
+        let program = ["random", "--size=64MiB", &seconds];
+        let mut command = mega_run(&[&record], &program);
+        let output = run(command.env("MEGA_STATE_DIR", &state));
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        let (header, looks, _) = read(&file);
+        assert!(header.touches && header.calibrated, "{header:?}");
+        let mut touches = looks.iter().flat_map(|look| look.news.touches.values());
+        touches.next().copied()
+    });
+    let measured = measured.expect("a measurement");
+    assert!(measured.per_cpu_second > 0.0 && measured.gain.is_some());
+}
+
+/// On a busy machine the program may not come to touch all that is hot between two looks: then it is recorded for longer.
+#[test]
+fn a_recorded_program_replays_to_what_is_known_of_it() {
+    let name = "a_recorded_program_replays_to_what_is_known_of_it";
+    if !live::can_run(name) {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let (target, ready) = start(&mut workload(&["hot-cold", "--size=64MiB", "--until-eof"]));
+    let (hot, cold) = (regions(area(&ready, "hot")), regions(area(&ready, "cold")));
+    let all: BTreeSet<u64> = hot.union(&cold).copied().collect();
+    let recorded = |seconds: u32| {
+        let file = folder.path().join(format!("{seconds}.rec"));
+        let (pid, seconds) = (ready.pid.to_string(), format!("--for={seconds}s"));
+        let options = ["--pid", &pid, "--interval=200ms", &seconds, "--json"];
+        json(&mut record(&options, &file));
+        let (header, looks, _) = read(&file);
+        (header, looks)
+    };
+    let mut last = None;
+    let is_known = [4, 16, 32].into_iter().any(|seconds| {
+        let (header, looks) = recorded(seconds);
+        if header.tracker == "mapped" {
+            last = None;
+            return true;
+        }
+        let promoted = |policy| -> BTreeSet<u64> {
+            let promoted = promoted(policy, &header, &looks);
+            promoted.intersection(&all).copied().collect()
+        };
+        // MEGA promotes what is used, Ingens what is full.
+        let found = [promoted("mega"), promoted("ingens")];
+        assert!(found[0].is_disjoint(&cold), "{found:?}");
+        last = Some(found.clone());
+        found == [hot.clone(), all.clone()]
+    });
+    finish(target);
+    assert!(is_known, "hot {hot:x?}, cold {cold:x?}, promoted {last:x?}");
+    if last.is_none() {
+        skip(name, "the tracker here sees no accesses");
+    }
+}
+
+/// The starts of an area's regions.
+fn regions(area: &AreaReport) -> BTreeSet<u64> {
+    let numbers = 0..area.bytes / HUGE_PAGE_SIZE;
+    numbers
+        .map(|number| area.start + number * HUGE_PAGE_SIZE)
+        .collect()
+}
+
+/// The starts of the regions that a policy has promoted at the end of a recording.
+fn promoted(policy: &str, header: &Header, looks: &[Look]) -> BTreeSet<u64> {
+    let machine = ReplayedMachine::new(header, looks.iter().cloned(), Terms::default());
+    let policy = promotion::build(policy, &Parameters::new()).expect("a policy");
+    let interval = Interval::Fixed(Duration::from_millis(200));
+    let course = follow(Engine::new(policy, Budgets::default(), interval), machine).0;
+    let promoted = course.promoted.iter();
+    promoted.map(|target| target.region.start()).collect()
 }
 
 /// On a busy machine a manager may not come to all that it was predicted to do: then it is tried again.

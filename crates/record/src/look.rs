@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::time::Duration;
 
+use mega_core::worth::Touches;
 use mega_core::{Action, Call, Gain, Observation, Outcome, ProcessId};
 use serde::{Deserialize, Serialize};
 
@@ -133,4 +134,17 @@ pub struct TouchRate {
     pub working_set: u64,
     /// What huge pages would gain it; `None` where the machine was not calibrated.
     pub gain: Option<Gain>,
+}
+
+impl TouchRate {
+    /// What a measurement found, and what follows from it.
+    #[must_use]
+    pub fn new(touches: &Touches, gain: Option<Gain>) -> Self {
+        TouchRate {
+            per_cpu_second: touches.per_cpu_second.value,
+            cpus: touches.cpu_share,
+            working_set: touches.working_set,
+            gain,
+        }
+    }
 }

@@ -13,6 +13,7 @@ pub(super) const INFO: PolicyInfo = PolicyInfo {
     source: "base pages only, as with THP off",
     parameters: &[],
     for_giant_pages: false,
+    asks_for_gains: false,
     settings: &[],
     ordered: &[],
     build: |_| Box::new(Base),

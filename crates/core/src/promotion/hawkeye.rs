@@ -56,6 +56,7 @@ pub(super) const INFO: PolicyInfo = PolicyInfo {
     source: "HawkEye (ASPLOS '19)",
     parameters: &[HIGH_WATERMARK, LOW_WATERMARK, MIN_COVERAGE, MIN_ZERO_FILLED],
     for_giant_pages: false,
+    asks_for_gains: false,
     settings: &[],
     ordered: &[(&LOW_WATERMARK, &HIGH_WATERMARK)],
     build: |values| Box::new(HawkEye::new(values)),

@@ -26,6 +26,9 @@ pub struct PolicyInfo {
     /// Whether it is a policy of its own only where the machine has giant pages.
     #[serde(skip)]
     pub for_giant_pages: bool,
+    /// Whether it asks what processes would gain, where that can be measured ([`Policy::unmeasured`]).
+    #[serde(skip)]
+    pub asks_for_gains: bool,
     /// What it wants of the whole machine while it manages.
     #[serde(skip)]
     pub settings: &'static [MachineSetting],

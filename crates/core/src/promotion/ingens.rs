@@ -36,6 +36,7 @@ pub(super) const INFO: PolicyInfo = PolicyInfo {
     source: "Ingens (OSDI '16)",
     parameters: &[PROMOTE_MAPPED, IDLE_PENALTY],
     for_giant_pages: false,
+    asks_for_gains: false,
     settings: &[],
     ordered: &[],
     build: |values| Box::new(Ingens::new(values)),

@@ -79,6 +79,7 @@ pub(super) const INFO: PolicyInfo = PolicyInfo {
         SCANS,
     ],
     for_giant_pages: false,
+    asks_for_gains: false,
     settings: &[],
     ordered: &[
         (&STOP_TRACKING, &START_TRACKING),

@@ -48,6 +48,7 @@ pub(super) const INFO: PolicyInfo = PolicyInfo {
     source: "Trident (MICRO '21), section 5.1.3",
     parameters: PARAMETERS,
     for_giant_pages: true,
+    asks_for_gains: false,
     settings: &[],
     ordered: &[],
     build: |values| Box::new(Trident::new(INFO.name, values)),

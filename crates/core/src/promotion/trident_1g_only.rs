@@ -23,6 +23,7 @@ pub(super) const INFO: PolicyInfo = PolicyInfo {
     source: "Trident (MICRO '21), section 7, figure 11: Trident-1Gonly",
     parameters: &[GIANT_MAPPED, HIGH_WATERMARK],
     for_giant_pages: true,
+    asks_for_gains: false,
     settings: &[],
     ordered: &[],
     build: |values| Box::new(Trident1GOnly::new(values)),

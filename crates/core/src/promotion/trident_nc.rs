@@ -12,6 +12,7 @@ pub(super) const INFO: PolicyInfo = PolicyInfo {
     source: "Trident (MICRO '21), section 7, figure 11: Trident-NC",
     parameters: PARAMETERS,
     for_giant_pages: true,
+    asks_for_gains: false,
     settings: &[MachineSetting::SequentialChunks],
     ordered: &[],
     build: |values| Box::new(Trident::new(INFO.name, values)),

@@ -14,7 +14,7 @@ mod free_blocks;
 mod globals;
 mod goal;
 mod in_turns;
-mod machine;
+pub(crate) mod machine;
 mod manager_report;
 mod memory_events;
 pub(crate) mod metric;

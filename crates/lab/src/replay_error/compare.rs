@@ -1,9 +1,12 @@
 //! Holds predictions against the truth.
 
+use mega_linux::calibrate::{self, Stored};
+use mega_linux::kernel::LiveKernel;
 use serde::Serialize;
 
 use super::outcome::Outcome;
 use super::running::Setting;
+use crate::live::machine::Machine;
 
 /// The most that coverage, as a part of 1, and resident memory, as a part of it, may be off.
 const NEAR: f64 = 0.02;
@@ -14,6 +17,9 @@ const OVERLAP: f64 = 0.9;
 #[derive(Debug, Serialize)]
 pub(super) struct Findings {
     version: u32,
+    machine: Machine,
+    /// Whether the machine was calibrated, so that `adaptive` asks what a program gains.
+    calibrated: bool,
     pub(super) size: u64,
     pub(super) seconds: f64,
     pub(super) interval_seconds: f64,
@@ -42,7 +48,9 @@ pub(super) struct Comparison {
 impl Findings {
     pub(super) fn new(setting: &Setting) -> Self {
         Findings {
-            version: 1,
+            version: 2,
+            machine: Machine::this(),
+            calibrated: matches!(calibrate::load(&LiveKernel), Ok(Stored::Valid(_))),
             size: setting.size,
             seconds: setting.time.as_secs_f64(),
             interval_seconds: setting.interval.as_secs_f64(),

@@ -16,7 +16,6 @@ use mega_linux::run_dir::RunDir;
 use mega_linux::settings::fault::{FaultControl, FaultMode};
 use mega_linux::settings::stale;
 use mega_linux::{Host, HostOptions};
-use mega_record::Header;
 
 use crate::cli::{self, Run};
 use crate::config::Settings;
@@ -156,10 +155,7 @@ fn tape(host: &Arc<Host>, args: &Run, settings: &Settings) -> Result<Option<Tape
         return Ok(None);
     };
     let subject: Vec<String> = words(args).collect();
-    let header = Header {
-        policy: Some(settings.policy.clone()),
-        ..recording::header(host, &subject.join(" "), settings.interval.fixed())
-    };
+    let header = recording::managed_header(host, &subject.join(" "), settings);
     let file = recording::create(path)?;
     let tape = Tape::begin(
         Arc::clone(host),

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use mega_core::{Action, Gain, Machine, Observation, Outcome, ProcessId, RegionRef};
 use mega_linux::{Error, Host, LinuxMachine, MachineOptions};
+use mega_record::TouchRate;
 
 use super::watchdog;
 use crate::config::Settings;
@@ -82,7 +83,11 @@ impl Machine for OwnShare {
     }
 
     fn gain(&mut self, process: ProcessId) -> Option<Gain> {
-        self.inner.gain(process)
+        let (touches, gain) = self.inner.measured_gain(process)?;
+        if let Some(tape) = &mut self.tape {
+            tape.touched(process, TouchRate::new(&touches, Some(gain)));
+        }
+        Some(gain)
     }
 
     fn age(&self, process: ProcessId) -> Duration {

@@ -5,9 +5,8 @@ use std::os::unix::fs::DirBuilderExt;
 use std::sync::Arc;
 
 use mega_linux::Host;
-use mega_record::Header;
 
-use super::{Shared, Tape, header};
+use super::{Shared, Tape, managed_header};
 use crate::config::{Record, Settings};
 
 /// The folder in which a daemon records each of its selections.
@@ -41,10 +40,7 @@ impl Folder {
         settings: &Settings,
     ) -> Result<Tape, String> {
         let path = self.record.folder.join(file_name(name));
-        let header = Header {
-            policy: Some(settings.policy.clone()),
-            ..header(host, &format!("select {name}"), settings.interval.fixed())
-        };
+        let header = managed_header(host, &format!("select {name}"), settings);
         let begun = self.create().and_then(|()| {
             Tape::begin_bounded(
                 Arc::clone(host),

@@ -11,9 +11,12 @@ use std::io::{BufReader, BufWriter};
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
+use mega_core::promotion;
 use mega_linux::Host;
+use mega_linux::calibrate::{self, Stored};
 use mega_record::{Header, Reader};
 
+use crate::config::Settings;
 use crate::exit::Failure;
 
 pub(crate) use calls::{Heard, Shared};
@@ -68,5 +71,20 @@ pub(crate) fn header(host: &Host, subject: &str, interval: Option<Duration>) -> 
             .map_or(0, |cpus| u32::try_from(cpus.get()).unwrap_or(u32::MAX)),
         split_gives_back: examination.split_gives_back(),
         ..Header::default()
+    }
+}
+
+/// The same of what a manager sees and does with these settings.
+pub(crate) fn managed_header(host: &Host, subject: &str, settings: &Settings) -> Header {
+    let mut policies = promotion::registry().iter();
+    let policy = policies.find(|policy| policy.name == settings.policy);
+    let asks = policy.is_some_and(|policy| policy.asks_for_gains);
+    let calibration = calibrate::load(host.kernel().as_ref());
+    let measures = asks && !host.is_dry_run() && matches!(calibration, Ok(Stored::Valid(_)));
+    Header {
+        policy: Some(settings.policy.clone()),
+        touches: measures,
+        calibrated: measures,
+        ..header(host, subject, settings.interval.fixed())
     }
 }

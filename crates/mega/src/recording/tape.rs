@@ -9,9 +9,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use mega_core::{Action, Observation, Outcome, RegionRef};
+use mega_core::{Action, Observation, Outcome, ProcessId, RegionRef};
 use mega_linux::{Host, LinuxMachine};
-use mega_record::{Acted, Header, Look, Writer};
+use mega_record::{Acted, Header, Look, News, TouchRate, Writer};
 
 use super::{Heard, Shared, Told, began_now, free_lists};
 use crate::report::TapeReport;
@@ -32,6 +32,8 @@ pub(crate) struct Tape {
     heard: Heard,
     /// The step that is taken.
     look: Option<Look>,
+    /// When the last one was.
+    last: Option<Duration>,
     /// CPU time that recording took, beyond the manager's own.
     cpu: Duration,
 }
@@ -59,6 +61,7 @@ impl Tape {
             told: Told::default(),
             heard: calls.listen(),
             look: None,
+            last: None,
             cpu: Duration::ZERO,
         })
     }
@@ -115,9 +118,14 @@ impl Tape {
             let mut observation = observation.clone();
             observation.normalise();
             observation.counted.clear();
+            let at = tape.passed();
+            let interval = Duration::from_millis(tape.header.interval_ms);
+            let missed = tape.last.map_or(0, |last| missed(last, at, interval));
+            tape.last = Some(at);
             tape.look = Some(Look {
-                at: tape.passed(),
+                at,
                 cpu,
+                missed,
                 observation,
                 ..Look::default()
             });
@@ -135,6 +143,13 @@ impl Tape {
             && let Some(region) = seen.regions.get_mut(place)
         {
             region.zero_filled = Some(zero_filled.min(region.mapped));
+        }
+    }
+
+    /// How often the step found that a process touches its memory.
+    pub(crate) fn touched(&mut self, process: ProcessId, rate: TouchRate) {
+        if let Some(look) = &mut self.look {
+            look.news.touches.insert(process, rate);
         }
     }
 
@@ -175,7 +190,9 @@ impl Tape {
         let processes = look.observation.processes.iter();
         let processes: BTreeSet<_> = processes.map(|seen| seen.process).collect();
         self.told.retain(|process| processes.contains(process));
-        look.news = self.told.news(&self.host, machine, &processes, look.at);
+        let news = self.told.news(&self.host, machine, &processes, look.at);
+        let touches = std::mem::take(&mut look.news.touches);
+        look.news = News { touches, ..news };
         (look.calls, look.calls_lost) = self.heard.take(&processes, self.began, look.at);
         look.free_lists = free_lists(self.host.kernel().as_ref()).map_err(io::Error::other)?;
         self.writer.write(&look)
@@ -189,6 +206,7 @@ impl Tape {
         std::mem::replace(&mut self.writer, next).finish()?;
         self.began = self.host.kernel().now();
         self.told = Told::default();
+        self.last = None;
         Ok(())
     }
 
@@ -201,6 +219,13 @@ impl Tape {
     }
 }
 
+/// Steps that were due between two at an equal `interval`, and were not taken. None where a manager chooses it from step to step.
+fn missed(last: Duration, at: Duration, interval: Duration) -> u32 {
+    let passed = at.saturating_sub(last).as_nanos();
+    let due = passed.checked_div(interval.as_nanos()).unwrap_or(0);
+    u32::try_from(due.saturating_sub(1)).unwrap_or(u32::MAX)
+}
+
 /// Makes what lies at `path` the older recording, and an empty file in its place, which only its owner may read: it says where in a
 /// process's addresses what lies.
 fn begin_file(path: &Path) -> io::Result<BufWriter<File>> {
@@ -211,4 +236,17 @@ fn begin_file(path: &Path) -> io::Result<BufWriter<File>> {
     let mut options = File::options();
     let file = options.write(true).create_new(true).mode(0o600).open(path);
     file.map(BufWriter::new)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn steps_that_came_late_are_missed_where_they_had_a_time() {
+        let ms = Duration::from_millis;
+        let missed_by = |at| missed(ms(1000), ms(at), ms(100));
+        assert_eq!([1100, 1199, 1200, 1530].map(missed_by), [0, 0, 1, 4]);
+        assert_eq!(missed(ms(1000), ms(9000), Duration::ZERO), 0);
+    }
 }

@@ -38,6 +38,7 @@ pub(in crate::promotion) const INFO: PolicyInfo = PolicyInfo {
     source: "this project; what it takes from MEGA, Ingens and HawkEye is in its documentation",
     parameters: &[PAYBACK_HORIZON, BLOAT_BUDGET, KEEP_AVAILABLE, TLB_ENTRIES],
     for_giant_pages: false,
+    asks_for_gains: true,
     settings: &[],
     ordered: &[],
     build: |values| Box::new(Adaptive::new(Settings::new(values))),

@@ -120,13 +120,7 @@ impl TouchMeter {
             Ok(touches) if touches.tell_how_often() => {
                 let gain = self.calibration.as_deref();
                 let gain = gain.map(|calibration| Gain::from(&predict(&touches, calibration)));
-                let rate = TouchRate {
-                    per_cpu_second: touches.per_cpu_second.value,
-                    cpus: touches.cpu_share,
-                    working_set: touches.working_set,
-                    gain,
-                };
-                Some((process, rate))
+                Some((process, TouchRate::new(&touches, gain)))
             }
             Err(Error::Missing { .. }) => {
                 self.can_measure = false;
