@@ -37,6 +37,7 @@ struct counts {
 	u64 refused_not_guest;	/* -EPERM */
 	u64 refused_unsupported; /* -EOPNOTSUPP */
 	u64 refused_busy;	/* -EBUSY */
+	u64 refused_paused;	/* -EAGAIN */
 	u64 refused_no_memory;	/* -ENOMEM */
 	u64 refused_failed;	/* -EIO */
 	u64 cancelled;		/* pairs that the host was too late for */
@@ -227,6 +228,9 @@ static void count_refusal(struct counts *counts, s32 result)
 	case -EBUSY:
 		counts->refused_busy++;
 		break;
+	case -EAGAIN:
+		counts->refused_paused++;
+		break;
 	case -ENOMEM:
 		counts->refused_no_memory++;
 		break;
@@ -332,6 +336,7 @@ COUNT(refused_invalid);
 COUNT(refused_not_guest);
 COUNT(refused_unsupported);
 COUNT(refused_busy);
+COUNT(refused_paused);
 COUNT(refused_no_memory);
 COUNT(refused_failed);
 COUNT(cancelled);
@@ -372,6 +377,7 @@ static struct attribute *count_attributes[] = {
 	&dev_attr_refused_not_guest.attr,
 	&dev_attr_refused_unsupported.attr,
 	&dev_attr_refused_busy.attr,
+	&dev_attr_refused_paused.attr,
 	&dev_attr_refused_no_memory.attr,
 	&dev_attr_refused_failed.attr,
 	&dev_attr_cancelled.attr,

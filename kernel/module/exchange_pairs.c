@@ -98,6 +98,7 @@ static_assert((u32)MEGA_PAIR_SHARED == HUGE_EXCHANGE_SHARED);
 static_assert((u32)MEGA_PAIR_HELD == HUGE_EXCHANGE_HELD);
 static_assert((u32)MEGA_PAIR_BUSY == HUGE_EXCHANGE_BUSY);
 static_assert((u32)MEGA_PAIR_POISONED == HUGE_EXCHANGE_POISONED);
+static_assert((u32)MEGA_PAIR_LOGGED == HUGE_EXCHANGE_LOGGED);
 
 static int exchange_in(struct mega_exchange *request, struct mm_struct *mm,
 		       struct pairs *pairs)

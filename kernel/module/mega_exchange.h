@@ -98,8 +98,8 @@ struct mega_exchange_pair {
 	 * -EINVAL	not aligned, source is target, or in another pair too
 	 * -EPERM	not this guest's memory
 	 * -EOPNOTSUPP	memory that cannot be exchanged (hugetlb, shared)
-	 * -EBUSY	pinned, shared with a child process, or in use; or the
-	 *		VMM has paused exchanges
+	 * -EBUSY	pinned, shared with a child process, or in use
+	 * -EAGAIN	the VMM has paused exchanges, or the guest is migrated
 	 * -ENOMEM	the host lacks memory
 	 * -EIO		failed and was undone
 	 */

@@ -509,6 +509,9 @@ enum mega_pair_result {
 					 * changed: later, perhaps
 					 */
 	MEGA_PAIR_POISONED = 6,		/* a page has memory that has gone bad */
+	MEGA_PAIR_LOGGED = 7,		/* KVM logs what is written there, as while a
+					 * guest is migrated; an exchange is in no log
+					 */
 };
 
 struct mega_pair {
@@ -524,8 +527,7 @@ struct mega_pair {
  * virtual machine's memory gets another order. Each pair is exchanged at one moment,
  * or nothing happened to it. No access finds an address without memory; one to a
  * page of a pair may wait until the call is over. Both pages are dirty, and
- * soft-dirty, afterwards. KVM's log of dirty pages knows the guest's own writes only:
- * stop exchanging before you log with it. A giant page over one of them is demoted.
+ * soft-dirty, afterwards. A giant page over one of them is demoted.
  *
  * Pairs are taken together. Two that have an address in common are exchanged in an
  * order that is not defined.

@@ -58,7 +58,7 @@ size_t mega_exchanger_exchange(const struct mega_exchanger *exchanger,
 			       int32_t *results);
 
 /*
- * Waits until no pair is being exchanged and refuses all others (-EBUSY) until
+ * Waits until no pair is being exchanged and refuses all others (-EAGAIN) until
  * resume. Around dirty logging, migration and snapshots. Calls nest.
  */
 void mega_exchanger_pause(const struct mega_exchanger *exchanger);

@@ -103,9 +103,12 @@ pub enum Refusal {
     /// The memory's kind rules it out.
     #[error("memory that cannot be exchanged")]
     Unsupported,
-    /// Pinned, shared with a child process, in use; or the VMM has paused exchanges.
-    #[error("busy, pinned, shared with a child process, or paused")]
+    /// Pinned, shared with a child process, or in use.
+    #[error("busy, pinned, or shared with a child process")]
     Busy,
+    /// The VMM has paused exchanges, or KVM logs the memory's dirty pages: the guest is being migrated or saved.
+    #[error("paused while the guest is migrated or saved")]
+    Paused,
     /// The host lacks memory for page tables.
     #[error("the host lacks memory")]
     NoMemory,
@@ -123,6 +126,7 @@ impl Refusal {
             Self::NotGuest => libc::EPERM,
             Self::Unsupported => libc::EOPNOTSUPP,
             Self::Busy => libc::EBUSY,
+            Self::Paused => libc::EAGAIN,
             Self::NoMemory => libc::ENOMEM,
             Self::Failed => libc::EIO,
         }

@@ -117,7 +117,7 @@ impl Exchanger {
             return Err(Refusal::Failed);
         }
         if !state.registered {
-            return Err(Refusal::Busy);
+            return Err(Refusal::Paused);
         }
         let exchange = Exchange {
             userfaultfd: &self.userfaultfd,

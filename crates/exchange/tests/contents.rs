@@ -354,7 +354,7 @@ fn a_pause_ends_what_runs_and_refuses_what_comes() {
                             holds.swap(2 * index, 2 * index + 1);
                             done.fetch_add(1, Relaxed);
                         }
-                        Err(Refusal::Busy) => {
+                        Err(Refusal::Paused) => {
                             refused.fetch_add(1, Relaxed);
                         }
                         Err(other) => panic!("{other}"),

@@ -125,7 +125,7 @@ fn memory_has_one_exchanger_until_it_is_paused() {
     let second = Exchanger::new(vec![guest.range()]).unwrap();
     let error = first.resume().unwrap_err();
     assert!(error.to_string().contains("another userfaultfd"), "{error}");
-    assert_eq!(first.exchange(&[pair(0, 1)]), [Err(Refusal::Busy)]);
+    assert_eq!(first.exchange(&[pair(0, 1)]), [Err(Refusal::Paused)]);
     drop(second);
     first.pause();
     first.resume().unwrap();

@@ -52,7 +52,7 @@ int main(void)
 	EXPECT(memory[0] == 'b' && memory[BLOCK] == 'a' && memory[2 * BLOCK] == 'c');
 
 	mega_exchanger_pause(exchanger);
-	EXPECT(mega_exchanger_exchange(exchanger, pairs, 1, results) == 0 && results[0] == -EBUSY);
+	EXPECT(mega_exchanger_exchange(exchanger, pairs, 1, results) == 0 && results[0] == -EAGAIN);
 	EXPECT(mega_exchanger_resume(exchanger) == 0);
 
 	struct mega_exchange_server *server;

@@ -11,11 +11,12 @@ const DRIVER: &str = "/sys/bus/pci/drivers/mega_exchange";
 /// The folder of the counts, below a device.
 const COUNTS: &str = "mega_exchange";
 /// Why a pair was not exchanged, and the file that counts them.
-const REASONS: [(&str, &str); 9] = [
+const REASONS: [(&str, &str); 10] = [
     ("invalid", "refused_invalid"),
     ("not_guest", "refused_not_guest"),
     ("unsupported", "refused_unsupported"),
     ("busy", "refused_busy"),
+    ("paused", "refused_paused"),
     ("no_memory", "refused_no_memory"),
     ("failed", "refused_failed"),
     ("too_late", "cancelled"),

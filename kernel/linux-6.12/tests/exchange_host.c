@@ -60,7 +60,7 @@ static void exchanges(char *span, int rounds)
 	tell("checked\n");
 	tap_note("%d promotions of %llu ms in the mean: %ld huge pages moved, %ld of them exchanged", all.promoted,
 		 all.nanoseconds / rounds / 1000000, all.moved, all.exchanged);
-	busy = host_count("refused_busy");
+	busy = host_count("refused_busy") + host_count("refused_paused");
 	tap_note("the driver: %ld requests, %ld pairs exchanged, %ld too late, %ld busy", host_count("requests"),
 		 host_count("exchanged"), host_count("cancelled"), busy);
 	tap_equal(all.promoted, rounds, "a span is promoted into another chunk each time");

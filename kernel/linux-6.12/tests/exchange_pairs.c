@@ -37,7 +37,7 @@ static char *span;
 static const char *result_name(uint32_t result)
 {
 	static const char *const names[] = {
-		"exchanged", "not eligible", "not huge", "shared", "held", "busy", "poisoned",
+		"exchanged", "not eligible", "not huge", "shared", "held", "busy", "poisoned", "logged",
 	};
 
 	return result < sizeof(names) / sizeof(*names) ? names[result] : "?";
@@ -432,7 +432,7 @@ static uint32_t counted[COUNTERS][SPAN_PAGES];
 
 static struct {
 	unsigned long rounds, exchanged, wrong, touches, acts, promotions;
-	unsigned long refusals[MEGA_PAIR_POISONED + 1];
+	unsigned long refusals[MEGA_PAIR_LOGGED + 1];
 } count;
 
 static void add(unsigned long *counter)
@@ -533,7 +533,7 @@ static void *keep_exchanging(void *seed)
 		count.exchanged += done;
 		count.rounds++;
 		for (size_t i = 0; i < PAIRS; i++)
-			count.refusals[pairs[i].result % (MEGA_PAIR_POISONED + 1)]++;
+			count.refusals[pairs[i].result % (MEGA_PAIR_LOGGED + 1)]++;
 		/* What was split is made huge again, at times. */
 		if (!done || next(&state) % 64 == 0)
 			madvise(span, playing * HUGE, MADV_COLLAPSE);

@@ -8,6 +8,7 @@
 #include <pthread.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
 #include "guest.h"
@@ -139,14 +140,17 @@ static void exchanged(void)
 }
 
 /*
- * KVM's log of dirty pages has what the guest writes, and nothing of an exchange, which changes what the host has at two
- * places. A VMM that copies by the log alone would lose both; so it ends its connection to the daemon before it logs.
+ * KVM's log of dirty pages has what the guest writes, and would have nothing of an exchange, which changes what the host has
+ * at two places: who copies by the log alone would lose both. So nothing is exchanged while KVM logs.
  */
 static void logged(void)
 {
 	size_t first = 40 * REGION_PAGES, second = 300 * REGION_PAGES, some = 16;
 	struct mega_pair pair = { .first = (uintptr_t)span + 40 * HUGE, .second = (uintptr_t)span + 300 * HUGE };
+	char *outside = map_spans(1);
+	struct mega_pair half = { .first = pair.first, .second = (uintptr_t)outside };
 
+	fill(outside, HUGE, 2);
 	guest_log(true);
 	guest_fetch_log();
 	tap_equal(guest_count(first, some, counted), 0, "while KVM logs: the guest writes");
@@ -155,11 +159,14 @@ static void logged(void)
 	tap_equal(guest_logged(0, SPAN_PAGES), some, "and no other");
 	guest_set_counters(span, first, some, counted);
 
-	tap_ok(exchange_surely(pair), "two huge pages change places while KVM logs");
-	tap_equal(wrong_pages(span + 40 * HUGE, HUGE, 300 * HUGE, 1) + wrong_pages(span + 300 * HUGE, HUGE, 40 * HUGE, 1), 0,
-		  "so all that is in them has changed");
+	tap_equal(exchange(&pair, 1), 0, "two huge pages do not change places while KVM logs");
+	tap_equal(pair.result, MEGA_PAIR_LOGGED, "for that reason");
+	tap_equal(exchange(&half, 1), 0, "nor one of the guest's with one that is not");
+	tap_equal(half.result, MEGA_PAIR_LOGGED, "for that reason");
+	tap_equal(wrong_pages(span + 40 * HUGE, HUGE, 40 * HUGE, 1) + wrong_pages(span + 300 * HUGE, HUGE, 300 * HUGE, 1) +
+		  wrong_pages(outside, HUGE, 0, 2), 0, "and all of them have what they had");
 	guest_fetch_log();
-	tap_equal(guest_logged(0, SPAN_PAGES), 0, "and the log has nothing of it");
+	tap_equal(guest_logged(0, SPAN_PAGES), 0, "the log has nothing of it");
 	tap_equal(guest_count(first, REGION_PAGES, counted) + guest_count(second, REGION_PAGES, counted), 0,
 		  "the guest writes to both");
 	guest_fetch_log();
@@ -167,8 +174,10 @@ static void logged(void)
 		  "and that the log has");
 	guest_set_counters(span, first, REGION_PAGES, counted);
 	guest_set_counters(span, second, REGION_PAGES, counted);
-	tap_ok(exchange_surely(pair), "and back");
 	guest_log(false);
+	munmap(outside, GIANT);
+	tap_ok(exchange_surely(pair), "when KVM logs no more they change places");
+	tap_ok(exchange_surely(pair), "and back");
 }
 
 static void block_emptied(void)
@@ -419,16 +428,67 @@ static unsigned long exchange_some(size_t *whose, uint64_t *state)
 	return done;
 }
 
+/* What else may happen to the pages that change places, and leaves their contents alone. */
+static void nothing_else(void)
+{
+}
+
+static void pages_out(void)
+{
+	if (madvise(span, PLAYING * HUGE, MADV_PAGEOUT))
+		tap_bail("MADV_PAGEOUT");
+}
+
+static void forks_briefly(void)
+{
+	pid_t child = fork();
+
+	if (child < 0)
+		tap_bail("fork");
+	if (!child) {
+		usleep(1000);
+		_exit(0);
+	}
+	if (!ended_well(child))
+		tap_bail("a child");
+}
+
+static void reads_from_elsewhere(void)
+{
+	static char copy[HUGE];
+	struct iovec local = { copy, HUGE }, remote = { span + HUGE, HUGE };
+
+	if (process_vm_readv(getpid(), &local, 1, &remote, 1, 0) < 0)
+		tap_bail("process_vm_readv");
+}
+
+static void demotes_once(void)
+{
+	demote(device, span);
+}
+
+static void *disturbing(void *act)
+{
+	uint64_t state = 1;
+
+	while (!stop) {
+		((void (*)(void))act)();
+		usleep(next(&state) % 3000);
+	}
+	return NULL;
+}
+
 /*
- * Pages that the guest counts in change places. Where they are when it comes by is chance. But it counts once at each
- * address in each pass, so what all pages of the same place in their regions have been counted is known.
+ * Pages that the guest counts in change places, while something else happens to them. Where they are when the guest comes
+ * by is chance. But it counts once at each address in each pass, so what all pages of the same place in their regions have
+ * been counted is known.
  */
-static void exchanging(long seconds)
+static void exchanging(const char *what, void (*act)(void), long seconds)
 {
 	uint64_t state = 0x9e3779b97f4a7c15ULL;
 	unsigned long rounds = 0, done = 0, seen = 0;
 	size_t whose[PLAYING], wrong = 0, lost = 0;
-	pthread_t thread;
+	pthread_t thread, other;
 	time_t end;
 
 	for (size_t i = 0; i < PLAYING; i++)
@@ -437,6 +497,7 @@ static void exchanging(long seconds)
 	passes = 0;
 	promote_surely(device, span);
 	pthread_create(&thread, NULL, counting_few, NULL);
+	pthread_create(&other, NULL, disturbing, (void *)act);
 	for (end = time(NULL) + seconds; time(NULL) < end || passes < 2; rounds++) {
 		/* It splits the giant page, which is made anew at times. */
 		if (rounds % 64 == 0) {
@@ -448,6 +509,7 @@ static void exchanging(long seconds)
 	}
 	stop = true;
 	pthread_join(thread, NULL);
+	pthread_join(other, NULL);
 	for (size_t i = 0; i < PLAYING; i++)
 		wrong += wrong_pages(span + i * HUGE, HUGE, whose[i] * HUGE, 1);
 	for (size_t page = 0; page < REGION_PAGES; page++) {
@@ -457,9 +519,9 @@ static void exchanging(long seconds)
 			sum += guest_counter(span, i * REGION_PAGES + page);
 		lost += sum != PLAYING * (uint32_t)(counted + passes);
 	}
-	tap_equal(wrong, 0, "exchanging while the guest runs: everything is where it was exchanged to");
-	tap_equal(lost, 0, "exchanging while the guest runs: nothing that it wrote is lost");
-	tap_ok(done > 0, "exchanging while the guest runs: pairs were exchanged");
+	tap_equal(wrong, 0, "exchanging %s while the guest runs: everything is where it was exchanged to", what);
+	tap_equal(lost, 0, "exchanging %s while the guest runs: nothing that it wrote is lost", what);
+	tap_ok(done > 0, "exchanging %s while the guest runs: pairs were exchanged", what);
 	tap_note("%lu rounds, %lu pairs, %lu times its tables mapped 1 GiB before; %lu passes of the guest", rounds, done, seen,
 		 passes);
 	fill_part(span, PLAYING * HUGE, 0, 1);
@@ -549,8 +611,14 @@ int main(void)
 	against("demoting", only_demotes, seconds);
 	against("giving back", gives_back, seconds);
 	against("emptying blocks", moves_a_region, seconds);
-	if (exchange_available(device))
-		exchanging(seconds);
+	if (exchange_available(device)) {
+		exchanging("alone", nothing_else, seconds);
+		exchanging("against demotion", demotes_once, seconds);
+		exchanging("against fork", forks_briefly, seconds);
+		exchanging("against readers", reads_from_elsewhere, seconds);
+		if (swaps)
+			exchanging("against reclaim", pages_out, seconds);
+	}
 	against("forking", forks, seconds);
 
 	munmap(span, GIANT);

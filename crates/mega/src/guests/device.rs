@@ -58,6 +58,7 @@ fn result_of(result: u32) -> Result<(), Refusal> {
         interface::PAIR_EXCHANGED => Ok(()),
         interface::PAIR_NOT_ELIGIBLE | interface::PAIR_NOT_HUGE => Err(Refusal::Unsupported),
         interface::PAIR_SHARED | interface::PAIR_HELD | interface::PAIR_BUSY => Err(Refusal::Busy),
+        interface::PAIR_LOGGED => Err(Refusal::Paused),
         // Memory that has gone bad, and what a newer module may say.
         _ => Err(Refusal::Failed),
     }
@@ -77,6 +78,7 @@ mod tests {
             (interface::PAIR_HELD, Refusal::Busy),
             (interface::PAIR_BUSY, Refusal::Busy),
             (interface::PAIR_POISONED, Refusal::Failed),
+            (interface::PAIR_LOGGED, Refusal::Paused),
             (u32::MAX, Refusal::Failed),
         ];
         for (result, refusal) in refused {

@@ -19,6 +19,8 @@ pub const PAIR_HELD: u32 = 4;
 pub const PAIR_BUSY: u32 = 5;
 /// `MEGA_PAIR_POISONED`
 pub const PAIR_POISONED: u32 = 6;
+/// `MEGA_PAIR_LOGGED`
+pub const PAIR_LOGGED: u32 = 7;
 
 /// `struct mega_pair`
 #[repr(C)]

@@ -218,6 +218,7 @@ fn expectations() -> Vec<(String, u64)> {
         PAIR_HELD,
         PAIR_BUSY,
         PAIR_POISONED,
+        PAIR_LOGGED,
     );
     all.push(("MEGA_MAX_AVOID".to_owned(), MAX_AVOID as u64));
     all.push(("MEGA_MAX_PAIRS".to_owned(), MAX_PAIRS as u64));
