@@ -2,7 +2,10 @@
 //!
 //! `cargo bench -p mega-exchange [-- PAIRS]`; 512 pairs by default, which take 2 GiB of memory. Prints one JSON object. Times are
 //! medians of interleaved repetitions, in microseconds for each pair. The copy is one memcpy of 2 MiB for each pair into
-//! memory that is there, which is the least that a guest does. Exits 3 where the kernel has no `UFFDIO_MOVE`.
+//! memory that is there, which is the least that a guest does. `parts_us` is what an exchange is made of (`parts.rs`), alone and beside
+//! another thread of the process: `nothing`, a call that ends at once; `give_back`, `MADV_DONTNEED` of a huge page; `move_hole`, a
+//! move of a base page that is not there; `move`, one of a huge page into a hole; `token`, a write that finds a hole, as the next
+//! token of a guest would after a single move. Exits 3 where the kernel has no `UFFDIO_MOVE`.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -11,10 +14,10 @@
     unreachable_pub
 )]
 
-#[path = "../tests/guest/mod.rs"]
+#[path = "../../tests/guest/mod.rs"]
 mod guest;
+mod parts;
 
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::process::ExitCode;
 use std::sync::atomic::{Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 use std::thread;
@@ -46,7 +49,6 @@ fn main() -> ExitCode {
     }
     assert_eq!(huge.huge_bytes(), before, "huge pages were split");
     drop(exchanger);
-    let discard: Vec<Duration> = (0..REPETITIONS).map(|_| moved(&huge, pairs)).collect();
     drop(huge);
 
     let base_pairs = pairs.min(64);
@@ -57,24 +59,40 @@ fn main() -> ExitCode {
         .map(|_| served(&server, &exchanger, base_pairs))
         .collect();
 
-    let of = |mut times: Vec<Duration>, pairs: usize| {
-        times.sort();
-        times[times.len() / 2].as_secs_f64() * 1e6 / pairs as f64
-    };
-    let (request, each, copy, small, discard) = (
-        of(request, pairs),
-        of(each, pairs),
-        of(copy, pairs),
-        of(small, base_pairs),
-        of(discard, pairs),
+    let (request, each, copy, small) = (
+        of_each(request, pairs),
+        of_each(each, pairs),
+        of_each(copy, pairs),
+        of_each(small, base_pairs),
     );
     println!(
-        "{{\"pairs\": {pairs}, \"request_us\": {request:.2}, \"call_us\": {each:.2}, \"discard_us\": {discard:.2}, \"copy_us\": {copy:.1}, \
-         \"base_pages_us\": {small:.1}, \"copy_by_request\": {:.1}, \"copy_by_base_pages\": {:.2}}}",
+        "{{\"pairs\": {pairs}, \"request_us\": {request:.2}, \"call_us\": {each:.2}, \"copy_us\": {copy:.1}, \
+         \"base_pages_us\": {small:.1}, \"copy_by_request\": {:.1}, \"copy_by_base_pages\": {:.2}, \
+         \"parts_us\": {}, \"parts_beside_a_thread_us\": {}}}",
         copy / request,
         copy / small,
+        parts_of(pairs, false),
+        parts_of(pairs, true),
     );
     ExitCode::SUCCESS
+}
+
+/// The median, in microseconds for each pair.
+fn of_each(mut times: Vec<Duration>, pairs: usize) -> f64 {
+    times.sort();
+    times[times.len() / 2].as_secs_f64() * 1e6 / pairs as f64
+}
+
+/// What the parts of an exchange take, as a JSON object.
+fn parts_of(pairs: usize, beside: bool) -> String {
+    let runs: Vec<parts::Times> = (0..REPETITIONS)
+        .map(|_| parts::measure(pairs, beside))
+        .collect();
+    let medians = runs[0].iter().enumerate().map(|(place, (name, _))| {
+        let times = runs.iter().map(|run| run[place].1).collect();
+        format!("\"{name}\": {:.2}", of_each(times, pairs))
+    });
+    format!("{{{}}}", medians.collect::<Vec<_>>().join(", "))
 }
 
 fn touch(guest: &Guest) {
@@ -125,37 +143,6 @@ fn one_by_one(exchanger: &Exchanger, pairs: usize) -> Duration {
     let start = Instant::now();
     for index in 0..pairs {
         assert_eq!(exchanger.exchange(&[pair(index, pairs + index)]), [Ok(())]);
-    }
-    start.elapsed()
-}
-
-/// For comparison, what no request does: the target is discarded, and the source moved there. Nothing comes back.
-fn moved(guest: &Guest, pairs: usize) -> Duration {
-    touch(guest);
-    let flags = libc::O_CLOEXEC | 1;
-    // SAFETY: the call takes flags only.
-    let fd = i32::try_from(unsafe { libc::syscall(libc::SYS_userfaultfd, flags) }).unwrap();
-    // SAFETY: it is new, and nobody else's.
-    let fd: OwnedFd = unsafe { OwnedFd::from_raw_fd(fd) };
-    let call = |request: libc::c_ulong, arguments: &mut [u64]| {
-        // SAFETY: the arrays below are as long as the structures that the requests read and write.
-        let result = unsafe { libc::ioctl(fd.as_raw_fd(), request, arguments.as_mut_ptr()) };
-        assert_eq!(result, 0, "{}", std::io::Error::last_os_error());
-    };
-    // UFFDIO_API with UFFD_FEATURE_MOVE, UFFDIO_REGISTER for write protection, UFFDIO_MOVE.
-    call(0xc018_aa3f, &mut [0xaa, 1 << 16, 0]);
-    call(
-        0xc020_aa00,
-        &mut [guest.start as u64, (guest.blocks * BLOCK) as u64, 2, 0],
-    );
-    let start = Instant::now();
-    for index in 0..pairs {
-        let (from, to) = (guest.address(index), guest.address(pairs + index));
-        guest.advise(to, BLOCK, libc::MADV_DONTNEED);
-        call(
-            0xc028_aa05,
-            &mut [to as u64, from as u64, BLOCK as u64, 1, 0],
-        );
     }
     start.elapsed()
 }
