@@ -214,7 +214,7 @@ fn spread((lowest, highest): (f64, f64)) -> String {
 mod tests {
     use super::*;
     use mega_sim::Costs;
-    use mega_sim::translation::{SKYLAKE_SP, calibrate};
+    use mega_sim::translation::{SKYLAKE_SP, ZEN_5, calibrate};
 
     /// A simulated core's own calibration stands beside it, and of two that differ both ends are shown.
     #[test]
@@ -242,6 +242,38 @@ mod tests {
         assert_eq!(row["measured"]["saved_ns"][0], saved.value);
         let simulated = row["native"]["saved_ns"].as_f64().unwrap();
         assert!((simulated - saved.value).abs() < 0.1, "{simulated}");
+    }
+
+    /// Of a processor that was measured, from where the page tables are beyond the L2 cache: what huge pages save grows with the
+    /// working set in the model as on the machine, and is of the same size. It is less than on the machine, which others use, too.
+    #[test]
+    fn the_published_calibration_and_the_model_of_its_processor_agree_on_what_is_saved() {
+        let published = include_str!("../../../docs/results/worth/worth.json");
+        let results: serde_json::Value = serde_json::from_str(published).unwrap();
+        let calibrations = results["calibrations"].clone();
+        let calibrations: Vec<Calibration> = serde_json::from_value(calibrations).unwrap();
+        let processor = |calibration: &Calibration| match &calibration.valid_for.processor {
+            name if name.starts_with("AMD EPYC (26/") => &ZEN_5,
+            name => panic!("docs/results/worth is of {name}: name its processor here"),
+        };
+        assert!(!calibrations.is_empty());
+        for calibration in calibrations {
+            let comparison = compare(std::slice::from_ref(&calibration), processor(&calibration));
+            let is_large = |row: &&Row| row.working_set_bytes >= 128 << 20;
+            let rows = comparison.rows.iter().filter(is_large);
+            let rows = rows.filter(|row| row.touching == Touching::Serial);
+            let saved: Vec<(f64, f64)> = rows
+                .map(|row| {
+                    let simulated = row.in_a_guest.as_ref().unwrap();
+                    (row.measured.saved_ns.0, simulated.saved_ns)
+                })
+                .collect();
+            assert!(saved.len() >= 3, "{comparison}");
+            assert!(saved.is_sorted_by(|one, next| one.0 < next.0 && one.1 < next.1));
+            let is_alike =
+                |(measured, simulated): &(f64, f64)| (0.5..=6.0).contains(&(measured / simulated));
+            assert!(saved.iter().all(is_alike), "{comparison}");
+        }
     }
 
     #[test]

@@ -65,13 +65,14 @@ impl Costs {
     /// | entry | time | source |
     /// |---|---|---|
     /// | fault and zeroing | 0.659 us, 0.229 us a page | MEGA, table 2: 0.888 us for a base page, 118.2 us for a huge one |
-    /// | copy | 0.458 us a page | twice the zeroing: it reads as well |
+    /// | copy | 0.458 us a page | an assumption: twice the zeroing, as it reads as well; Trident's machine takes 1.5 times the zeroing |
     /// | fault of a giant page | 2.7 ms | Trident, section 5.1.2, without zeroing |
-    /// | promotion | 0.6 ms a region, with 512 copies | `mega_core::gain::Price` (2 virtual CPUs, Linux 6.18) |
-    /// | split | 0.1 ms | `docs/architecture.md`, "Budgets and the lock bound" |
-    /// | giant page | 82 us to map, 6 us to split | the project's patched 6.12 in emulation, without a copy |
+    /// | promotion | 0.6 ms a region, with 512 copies | `mega_core::gain::Price`: what `mega doctor --calibrate` said on 2 virtual CPUs, Linux 6.18 |
+    /// | split | 0.1 ms | the 85 us of `crates/linux/src/act/demote.rs` (Linux 6.18), rounded up; `cargo bench -p mega-linux --bench actions` prints that of 512 |
+    /// | giant page | 82 us to map, 6 us to split | an assumption: seen in emulation, without a copy, in a run that was not kept; `kernel/vm/figures/promotion` measures both, and had 384 and 17 us on a kernel with checks |
     /// | exchange | 0.977 us | Trident, section 6: about 500 us for 1 GiB in one batch |
-    /// | look | 11.5 ms per GiB of base pages, 0.15 ms of huge ones | `crates/linux/src/observe/clear.rs`, and 0.5 ms for reading |
+    /// | look, base pages | 11.5 ms per GiB | clearing takes 11 ms at least (`crates/linux/src/observe/clear.rs`; `--bench actions` as above), reading 0.5 (`cargo bench -p mega-linux --bench tracker`) |
+    /// | look, huge pages | 0.15 ms per GiB | clearing takes 0.1 ms (the same file and bench); 0.05 for reading is an assumption, twice that of `crates/linux/src/observe/slices.rs` |
     /// | migration | 1.7 us beyond the copy | the bench: 1.6 to 2.0 us, CPU time of compaction |
     /// | scanning a frame | 4 ns | the bench: 4 to 5 ns, CPU time of compaction that finds nothing to move |
     /// | looking for zeros | 0.6 us a page | the bench: 0.44 to 0.66 us by `crates/linux/src/observe/zero_filled.rs`, of pages that hold only zeros |
