@@ -243,11 +243,13 @@ impl Kernel {
 
     /// Maps private anonymous memory; returns its first address.
     pub fn map(&mut self, pid: Pid, bytes: u64, advice: Advice) -> u64 {
+        self.debug_check_sometimes();
         self.process_mut(pid).space.map(bytes, advice)
     }
 
     /// Maps private anonymous memory at addresses that have none (`MAP_FIXED`), in whole base pages.
     pub fn map_at(&mut self, pid: Pid, addresses: std::ops::Range<u64>, advice: Advice) {
+        self.debug_check_sometimes();
         self.process_mut(pid).space.add(Area {
             start: addresses.start,
             end: addresses.end,
@@ -264,17 +266,20 @@ impl Kernel {
 
     /// Pages of the kernel's own. `None` where memory is used up.
     pub fn allocate_own(&mut self, pages: crate::physical::Pages, node: u32) -> Option<Frame> {
+        self.debug_check_sometimes();
         let compacts = false;
         self.allocate(pages, node, compacts).0
     }
 
     /// Gives them back.
     pub fn free_own(&mut self, first: Frame) {
+        self.debug_check_sometimes();
         self.memory.free(first);
     }
 
     /// Writes zeros over a base page that is mapped, as a program does that clears memory.
     pub fn write_zeros(&mut self, pid: Pid, address: u64) {
+        self.debug_check_sometimes();
         let space = &mut self.process_mut(pid).space;
         let offset = offset_of(address);
         match space.entry_mut(Region::containing(address)) {

@@ -58,6 +58,7 @@ impl Kernel {
     /// Reads a page of the file that a simulation has. Whether it is in the page cache afterwards: not where memory is used
     /// up.
     pub fn read_file(&mut self, page: u32, node: u32) -> bool {
+        self.debug_check_sometimes();
         let place = page as usize;
         if self.cache.frames.len() <= place {
             self.cache.frames.resize(place + 1, NONE);
@@ -79,6 +80,7 @@ impl Kernel {
 
     /// Frees a page of the file, if it is there.
     pub fn drop_file_page(&mut self, page: u32) {
+        self.debug_check_sometimes();
         let Some(frame) = self.cache.frames.get_mut(page as usize) else {
             return;
         };

@@ -119,6 +119,7 @@ impl Kernel {
 
     /// Maps shared memory; returns its first address.
     pub fn map_shared(&mut self, pid: Pid, id: SharedId) -> u64 {
+        self.debug_check_sometimes();
         let memory = &mut self.shared[id.0 as usize];
         let start = self.processes[pid.index()]
             .space

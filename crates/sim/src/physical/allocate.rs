@@ -63,6 +63,7 @@ impl PhysicalMemory {
         let first = self.take_area(pages, node, urgency)?;
         self.place(first, pages);
         self.blocks[first.block_index() as usize].mapped_at = self.now;
+        self.debug_check(first);
         Some(first)
     }
 
@@ -140,7 +141,6 @@ impl PhysicalMemory {
                 _ => block.unmovable += pages_in_it,
             }
         });
-        self.debug_check(first, order);
     }
 
     /// Changes the counts of the blocks that an area lies in.
@@ -175,7 +175,7 @@ impl PhysicalMemory {
             let mobility = self.mobility_of(first);
             self.give_back(first, part, mobility);
         }
-        self.debug_check(first, order);
+        self.debug_check(first);
         1 << order
     }
 
@@ -225,6 +225,6 @@ impl PhysicalMemory {
             frames.set_kind(offset, FrameKind::Movable);
             frames.set_owner(offset, owner.plus(page));
         }
-        self.debug_check(first, BLOCK_ORDER);
+        self.debug_check(first);
     }
 }

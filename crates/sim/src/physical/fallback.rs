@@ -124,21 +124,24 @@ impl PhysicalMemory {
     /// (`__move_freepages_block`).
     pub(super) fn change_kind(&mut self, block: u32, mobility: Mobility) {
         let other = self.blocks[block as usize].mobility;
-        for (offset, order) in self.free_areas_of(block) {
-            let first = Frame::in_block(block, offset);
+        let areas = self.free_areas_of(block);
+        for &(first, order) in &areas {
             self.remove(first, order, other);
+        }
+        // In between, so that no list ever holds an area of a block of another kind.
+        self.blocks[block as usize].mobility = mobility;
+        for (first, order) in areas {
             self.add_to_tail(first, order, mobility);
         }
-        self.blocks[block as usize].mobility = mobility;
     }
 
-    /// The free areas of a split block: place and order.
-    fn free_areas_of(&self, block: u32) -> Vec<(usize, u8)> {
+    /// The free areas of a split block, and their orders.
+    fn free_areas_of(&self, block: u32) -> Vec<(Frame, u8)> {
         let Some(frames) = self.blocks[block as usize].frames() else {
             return Vec::new();
         };
         let free = frames.areas().filter_map(|(offset, kind, _)| match kind {
-            FrameKind::Free(order) => Some((offset, order)),
+            FrameKind::Free(order) => Some((Frame::in_block(block, offset), order)),
             _ => None,
         });
         free.collect()

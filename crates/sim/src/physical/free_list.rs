@@ -46,6 +46,12 @@ impl FreeLists {
         &mut self.0[usize::from(order)][mobility as usize]
     }
 
+    /// Base pages in the lists of a kind.
+    pub(super) fn pages(&self, mobility: Mobility) -> u64 {
+        let areas = self.0.iter().map(|lists| lists[mobility as usize].count);
+        (0..).zip(areas).map(|(order, areas)| areas << order).sum()
+    }
+
     /// Free areas of each order, of all kinds.
     pub(super) fn areas(&self) -> [u64; ORDERS] {
         self.0

@@ -30,6 +30,7 @@ impl PhysicalMemory {
         } else {
             self.change_kind(block, Mobility::Isolated);
         }
+        self.debug_check(first);
     }
 
     /// Ends that: its free pages are to be had again, for movable pages first, and join what is free beside it
@@ -48,7 +49,7 @@ impl PhysicalMemory {
         } else {
             self.change_kind(block, Mobility::Movable);
         }
-        self.debug_check(first, BLOCK_ORDER);
+        self.debug_check(first);
     }
 
     /// Splits the free area of order 10 that a block lies in, if it does.
@@ -85,10 +86,16 @@ impl PhysicalMemory {
         let node = self.zones[zone].node;
         // It is not mapped anew, so the age of its new block stays.
         let to = self.take_area(Pages::Base(owner), node, Urgency::Pressed)?;
+        self.move_base(from, to, owner);
+        Some(to)
+    }
+
+    /// Moves a base page onto a frame that was taken out of the free lists.
+    fn move_base(&mut self, from: Frame, to: Frame, owner: Owner) {
         self.place(to, Pages::Base(owner));
         self.move_mappings(from, to);
         self.free(from);
-        Some(to)
+        self.debug_check(to);
     }
 
     /// Takes the first free frame of a split block out of the free lists, for [`PhysicalMemory::migrate_to`]
@@ -103,6 +110,7 @@ impl PhysicalMemory {
         let mobility = self.mobility_of(first);
         self.remove(first, order, mobility);
         self.expand(first, 0, order, mobility);
+        self.debug_check_taken(first);
         Some(first)
     }
 
@@ -111,9 +119,7 @@ impl PhysicalMemory {
         let Some(owner) = self.owner_of(from) else {
             return false;
         };
-        self.place(to, Pages::Base(owner));
-        self.move_mappings(from, to);
-        self.free(from);
+        self.move_base(from, to, owner);
         true
     }
 
@@ -127,6 +133,7 @@ impl PhysicalMemory {
         let mobility = self.mobility_of(first);
         self.remove(first, BLOCK_ORDER, mobility);
         self.place(first, Pages::Huge(owner));
+        self.debug_check(first);
         true
     }
 

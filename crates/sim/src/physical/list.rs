@@ -40,6 +40,7 @@ impl PhysicalMemory {
             list.last = first.number();
         }
         self.count_in(zone, order, mobility);
+        self.debug_check_row(zone, order, mobility, &[NONE, first.number(), next]);
     }
 
     pub(super) fn add_to_tail(&mut self, first: Frame, order: u8, mobility: Mobility) {
@@ -62,6 +63,7 @@ impl PhysicalMemory {
             list.first = first.number();
         }
         self.count_in(zone, order, mobility);
+        self.debug_check_row(zone, order, mobility, &[previous, first.number(), NONE]);
     }
 
     /// Takes a free area out of its list. What it is then, the caller says.
@@ -74,8 +76,7 @@ impl PhysicalMemory {
         if next != NONE {
             self.relink(Frame::new(next), |links| links.previous = previous);
         }
-        let zone = &mut self.zones[zone];
-        let list = zone.lists.list_mut(order, mobility);
+        let list = self.zones[zone].lists.list_mut(order, mobility);
         if previous == NONE {
             list.first = next;
         }
@@ -84,9 +85,10 @@ impl PhysicalMemory {
         }
         list.count -= 1;
         if mobility != Mobility::Isolated {
-            zone.free -= 1 << order;
+            self.zones[zone].free -= 1 << order;
         }
         self.end_free(first, order);
+        self.debug_check_row(zone, order, mobility, &[previous, next]);
     }
 
     fn count_in(&mut self, zone: usize, order: u8, mobility: Mobility) {

@@ -79,9 +79,9 @@ impl PhysicalMemory {
 
     /// One entry more maps a base page that is in use.
     pub fn share(&mut self, frame: Frame) {
-        debug_assert!(self.mappings(frame) > 0);
         let block = &mut self.blocks[frame.block_index() as usize];
         block.mappings().base[frame.offset()] += 1;
+        self.debug_check_mapped(frame);
     }
 
     /// One entry more maps a huge page whole.
@@ -89,13 +89,17 @@ impl PhysicalMemory {
         let block = &mut self.blocks[first.block_index() as usize];
         debug_assert!(matches!(block.contents, Contents::Huge(_)));
         block.mappings().huge += 1;
+        self.debug_check(first);
     }
 
     /// An entry that mapped a base page, or a part of a huge page, is gone.
     pub fn release(&mut self, frame: Frame) {
         let block = &mut self.blocks[frame.block_index() as usize];
         match &mut block.mappings {
-            Some(more) if more.base[frame.offset()] > 0 => more.base[frame.offset()] -= 1,
+            Some(more) if more.base[frame.offset()] > 0 => {
+                more.base[frame.offset()] -= 1;
+                self.debug_check_mapped(frame);
+            }
             _ => {
                 debug_assert!(!matches!(block.contents, Contents::Huge(_)));
                 self.free(frame);
@@ -112,6 +116,7 @@ impl PhysicalMemory {
         let more = self.blocks[first.block_index() as usize].mappings();
         if more.huge > 0 {
             more.huge -= 1;
+            self.debug_check(first);
             return;
         }
         self.split_huge(first);
@@ -128,6 +133,7 @@ impl PhysicalMemory {
             Some(more) if more.huge > 0 => {
                 more.huge -= 1;
                 more.base.iter_mut().for_each(|count| *count += 1);
+                self.debug_check(first);
             }
             _ => self.split_huge(first),
         }
@@ -150,5 +156,6 @@ impl PhysicalMemory {
         let more = self.blocks[from.block_index() as usize].mappings.take();
         self.blocks[to.block_index() as usize].mappings = more;
         self.free(from);
+        self.debug_check(to);
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! The files follow `mm/page_alloc.c`: `buddy` takes and gives back areas, `fallback` takes from blocks of another kind,
 //! `isolate` empties chosen blocks as `alloc_contig_range` does, `layout` makes zones and watermarks. `check` says what must
-//! always hold; builds with debug assertions check the blocks that an operation touched after every operation, and all of it from time to time.
+//! always hold; builds with debug assertions check after every operation the blocks that it touched, where it changed the free lists, and
+//! the zone's sum. The kernel has all of it checked from time to time.
 
 mod allocate;
 mod block;
