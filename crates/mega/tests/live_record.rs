@@ -13,8 +13,8 @@ use std::process::Command;
 use std::time::Duration;
 
 use live::{
-    HUGE_PAGE, WHOLE_CORE, area, calibrated, finish, json, mega, mega_run, number, run, skip,
-    start, text, until_promoted, workload,
+    HUGE_PAGE, WHOLE_CORE, area, finish, json, mega, mega_run, number, run, skip, start, text,
+    until_promoted, workload,
 };
 use mega_core::engine::{Budgets, Engine, Interval};
 use mega_core::promotion::{self, Parameters};
@@ -280,35 +280,6 @@ fn a_manager_records_each_step_and_what_came_of_its_actions() {
         let of_next = |acted: &&mega_record::Acted| acted.at <= pair[1].at;
         assert!(pair[0].actions.iter().all(|acted| of_next(&acted)));
     }
-}
-
-#[test]
-fn a_manager_records_how_often_a_program_touches_its_memory_where_it_measures_that() {
-    let name = "a_manager_records_how_often_a_program_touches_its_memory_where_it_measures_that";
-    if !live::can_run(name) {
-        return;
-    }
-    let folder = tempfile::tempdir().expect("a folder");
-    let state = folder.path().join("state");
-    if let Err(missing) = calibrated::keep(&state) {
-        return skip(name, &missing);
-    }
-    // On a busy machine the program may run too little for a measurement: then it is tried for longer.
-    let measured = [4, 16, 32].into_iter().find_map(|seconds| {
-        let file = folder.path().join(format!("{seconds}.rec"));
-        let record = format!("--record={}", file.display());
-        let seconds = format!("--seconds={seconds}");
-        let program = ["random", "--size=64MiB", &seconds];
-        let mut command = mega_run(&[&record], &program);
-        let output = run(command.env("MEGA_STATE_DIR", &state));
-        assert!(output.status.success(), "{}", text(&output.stderr));
-        let (header, looks, _) = read(&file);
-        assert!(header.touches && header.calibrated, "{header:?}");
-        let mut touches = looks.iter().flat_map(|look| look.news.touches.values());
-        touches.next().copied()
-    });
-    let measured = measured.expect("a measurement");
-    assert!(measured.per_cpu_second > 0.0 && measured.gain.is_some());
 }
 
 /// On a busy machine the program may not come to touch all that is hot between two looks: then it is recorded for longer.

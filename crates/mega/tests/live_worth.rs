@@ -5,11 +5,13 @@
 
 mod live;
 
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::OnceLock;
 
-use live::{area, calibrated, finish, mega, mega_lab, run, skip, start, text, workload};
+use live::{area, calibrated, finish, mega, mega_lab, mega_run, run, skip, start, text, workload};
+use mega_record::Reader;
 use serde_json::Value;
 
 /// Where the tests' own calibration is kept, made by the first of them.
@@ -224,4 +226,34 @@ fn a_manager_tells_what_it_measured() {
     }
     assert!(gain["seconds_ago"].is_number(), "{gain}");
     assert!(gain.get("payback_seconds").is_some(), "{gain}");
+}
+
+#[test]
+fn a_manager_records_how_often_a_program_touches_its_memory_where_it_measures_that() {
+    let name = "a_manager_records_how_often_a_program_touches_its_memory_where_it_measures_that";
+    if !live::can_run(name) {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    // A state directory of its own, as what a run learnt of the program stays there.
+    if let Err(missing) = calibrated::keep(folder.path()) {
+        return skip(name, &missing);
+    }
+    // On a busy machine the program may run too little for a measurement: then it is tried for longer.
+    let measured = [4, 16, 32].into_iter().find_map(|seconds| {
+        let file = folder.path().join(format!("{seconds}.rec"));
+        let record = format!("--record={}", file.display());
+        let seconds = format!("--seconds={seconds}");
+        let program = ["random", "--size=64MiB", &seconds];
+        let mut command = mega_run(&[&record], &program);
+        let output = run(command.env("MEGA_STATE_DIR", folder.path()));
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        let file = File::open(&file).expect("the recording");
+        let mut reader = Reader::new(file).expect("a recording");
+        let header = reader.header().clone();
+        assert!(header.touches && header.calibrated, "{header:?}");
+        reader.find_map(|look| look.news.touches.into_values().next())
+    });
+    let measured = measured.expect("a measurement");
+    assert!(measured.per_cpu_second > 0.0 && measured.gain.is_some());
 }
