@@ -18,7 +18,7 @@ use mega_core::worth::{Calibration, predict};
 
 use crate::act::perform;
 use crate::act::warm::Warmer;
-use crate::calibrate::{self, Stored};
+use crate::calibrate;
 use crate::observe::cgroups::{self, Cgroups};
 use crate::observe::idle::IdleCpus;
 use crate::observe::larger_folios::LargerFolios;
@@ -121,12 +121,8 @@ impl LinuxMachine {
     }
 
     fn calibration(&self) -> Option<&Calibration> {
-        let load = || match calibrate::load(self.host.kernel().as_ref()) {
-            Ok(Stored::Valid(calibration)) => Some(*calibration),
-            // Promotions go on without.
-            Ok(Stored::Not(_)) | Err(_) => None,
-        };
-        self.calibration.get_or_init(load).as_ref()
+        let kept = || calibrate::kept(self.host.kernel().as_ref());
+        self.calibration.get_or_init(kept).as_ref()
     }
 
     /// Looks for this machine's calibration anew when it is needed next.

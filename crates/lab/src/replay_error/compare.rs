@@ -1,6 +1,6 @@
 //! Holds predictions against the truth.
 
-use mega_linux::calibrate::{self, Stored};
+use mega_linux::calibrate;
 use mega_linux::kernel::LiveKernel;
 use serde::Serialize;
 
@@ -50,7 +50,7 @@ impl Findings {
         Findings {
             version: 2,
             machine: Machine::this(),
-            calibrated: matches!(calibrate::load(&LiveKernel), Ok(Stored::Valid(_))),
+            calibrated: calibrate::kept(&LiveKernel).is_some(),
             size: setting.size,
             seconds: setting.time.as_secs_f64(),
             interval_seconds: setting.interval.as_secs_f64(),

@@ -83,6 +83,16 @@ pub fn load(kernel: &dyn Kernel) -> Result<Stored, Error> {
     Ok(Place::of_this_user().map_or_else(Stored::Not, |place| place.load(&now)))
 }
 
+/// The calibration of this machine that was kept; `None` where there is none that is valid, for whatever reason: who asks goes on
+/// without. Measures nothing.
+#[must_use]
+pub fn kept(kernel: &dyn Kernel) -> Option<Calibration> {
+    match load(kernel) {
+        Ok(Stored::Valid(calibration)) => Some(*calibration),
+        Ok(Stored::Not(_)) | Err(_) => None,
+    }
+}
+
 /// Measures anew, for the reason given, and keeps the result. That it cannot be kept is no failure.
 ///
 /// # Errors

@@ -13,7 +13,7 @@ use std::time::{Duration, SystemTime};
 
 use mega_core::promotion;
 use mega_linux::Host;
-use mega_linux::calibrate::{self, Stored};
+use mega_linux::calibrate;
 use mega_record::{Header, Reader};
 
 use crate::config::Settings;
@@ -79,8 +79,8 @@ pub(crate) fn managed_header(host: &Host, subject: &str, settings: &Settings) ->
     let mut policies = promotion::registry().iter();
     let policy = policies.find(|policy| policy.name == settings.policy);
     let asks = policy.is_some_and(|policy| policy.asks_for_gains);
-    let calibration = calibrate::load(host.kernel().as_ref());
-    let measures = asks && !host.is_dry_run() && matches!(calibration, Ok(Stored::Valid(_)));
+    let is_calibrated = calibrate::kept(host.kernel().as_ref()).is_some();
+    let measures = asks && !host.is_dry_run() && is_calibrated;
     Header {
         policy: Some(settings.policy.clone()),
         touches: measures,

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use mega_core::worth::{Calibration, predict};
 use mega_core::{Gain, Observation, ProcessId, ProcessObservation};
-use mega_linux::calibrate::{self, Stored};
+use mega_linux::calibrate;
 use mega_linux::touches::Effort;
 use mega_linux::{Error, Host, LinuxMachine};
 use mega_record::TouchRate;
@@ -27,7 +27,7 @@ const EFFORT: Effort = Effort {
 pub(super) struct TouchMeter {
     /// Whether this tracker reads single pages' bits, as far as is known.
     can_measure: bool,
-    calibration: Option<Box<Calibration>>,
+    calibration: Option<Calibration>,
     due: BTreeMap<ProcessId, Due>,
 }
 
@@ -76,14 +76,10 @@ fn base_pages(observed: &ProcessObservation) -> u64 {
 
 impl TouchMeter {
     pub(super) fn new(host: &Host) -> Self {
-        let calibration = match calibrate::load(host.kernel().as_ref()) {
-            Ok(Stored::Valid(calibration)) => Some(calibration),
-            // What was touched is recorded all the same.
-            Ok(Stored::Not(_)) | Err(_) => None,
-        };
         TouchMeter {
             can_measure: host.tracker_kind().knows_accesses(),
-            calibration,
+            // Without one, what was touched is recorded all the same.
+            calibration: calibrate::kept(host.kernel().as_ref()),
             due: BTreeMap::new(),
         }
     }
@@ -118,7 +114,7 @@ impl TouchMeter {
         };
         match machine.measure_touches(process, effort) {
             Ok(touches) if touches.tell_how_often() => {
-                let gain = self.calibration.as_deref();
+                let gain = self.calibration.as_ref();
                 let gain = gain.map(|calibration| Gain::from(&predict(&touches, calibration)));
                 Some((process, TouchRate::new(&touches, gain)))
             }
