@@ -94,6 +94,7 @@ fn touches_at_random_are_counted() {
     assert!(touches.cpu_share > 0.0 && touches.cpu_share < 1.5);
     // So small a memory is touched so often that all lines are soon touched: neighbours seem to come together.
     assert!((1.0..=8.0).contains(&touches.pages_per_line));
+    assert!((1.0..=512.0).contains(&touches.touches_per_visit));
     assert!(touches.huge.is_none());
     let mapping = touches
         .mappings

@@ -15,6 +15,8 @@ use super::Estimate;
 
 /// Page table entries in a cache line: pages whose entries come with one another.
 pub const PAGES_PER_LINE: f64 = 8.0;
+/// Touches of a visit in the ways [`Touching::Visits`] and [`Touching::SerialVisits`]: as many as a page table has cache lines.
+pub const TOUCHES_PER_VISIT: u16 = 64;
 /// How far memory sizes may differ, as a share, before a calibration counts as another machine's: kernels reserve a little
 /// more or less at each boot.
 const SAME_MEMORY: f64 = 0.125;
@@ -37,8 +39,8 @@ pub struct Validity {
 
 /// The way in which calibrations are measured now. It changes when what they say does: until 1 several chains of touches went through the
 /// same addresses, so that most touches found them in the caches; until 2 no working set was larger than 2 GiB, where page tables are
-/// still in the caches of some processors.
-pub const METHOD: u32 = 2;
+/// still in the caches of some processors; until 3 no touches of one region followed each other.
+pub const METHOD: u32 = 3;
 
 impl Validity {
     /// What differs between the machine that this was measured on and `now`, in words; `None` where it is the same one.
@@ -83,11 +85,16 @@ pub enum Touching {
     Stream,
     /// Each touch waits for the one before, and 16 KiB elsewhere are read in between: caches keep little of the page tables.
     Busy,
+    /// [`TOUCHES_PER_VISIT`] pages of a region in order, one of each cache line of entries, then as many elsewhere; no touch waits for
+    /// another.
+    Visits,
+    /// As many pages of a region at random, then as many elsewhere; each touch waits for the one before.
+    SerialVisits,
 }
 
 impl Touching {
     /// Every way.
-    pub const ALL: [Touching; 9] = [
+    pub const ALL: [Touching; 11] = [
         Touching::Serial,
         Touching::TwoChains,
         Touching::FourChains,
@@ -97,6 +104,8 @@ impl Touching {
         Touching::Neighbours,
         Touching::Stream,
         Touching::Busy,
+        Touching::Visits,
+        Touching::SerialVisits,
     ];
 
     /// What it is called, in JSON too.
@@ -112,19 +121,64 @@ impl Touching {
             Touching::Neighbours => "neighbours",
             Touching::Stream => "stream",
             Touching::Busy => "busy",
+            Touching::Visits => "visits",
+            Touching::SerialVisits => "serial-visits",
         }
     }
 
     /// Whether nothing but the processor bounds how many are under way at once.
     #[must_use]
     pub const fn overlaps_most(self) -> bool {
-        matches!(self, Touching::Overlapped | Touching::Neighbours)
+        matches!(
+            self,
+            Touching::Overlapped | Touching::Neighbours | Touching::Visits
+        )
     }
 
-    /// Whether all entries of a cache line are used at once.
-    #[must_use]
-    pub const fn uses_whole_lines(self) -> bool {
-        matches!(self, Touching::Neighbours | Touching::Stream)
+    const fn nearness(self) -> Nearness {
+        match self {
+            Touching::Neighbours | Touching::Stream => Nearness::Line,
+            Touching::Visits | Touching::SerialVisits => Nearness::Region,
+            _ => Nearness::Anywhere,
+        }
+    }
+}
+
+/// How near most touches are to the ones before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Nearness {
+    /// All entries of a cache line are used at once.
+    Line,
+    /// Many entries of one page table, of different lines.
+    Region,
+    Anywhere,
+}
+
+/// How near the touches of a program are to each other.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Locality {
+    /// Pages touched of each cache line of eight entries in which one is, 1 to 8.
+    pub pages_per_line: f64,
+    /// Touches of one region that follow each other, 1 to 512, those of one line among them.
+    pub touches_per_visit: f64,
+}
+
+impl Locality {
+    /// Each touch is anywhere.
+    pub const SCATTERED: Locality = Locality {
+        pages_per_line: 1.0,
+        touches_per_visit: 1.0,
+    };
+
+    /// The part of all touches that are the first ones of a line.
+    fn first_of_line(self) -> f64 {
+        1.0 / self.pages_per_line.clamp(1.0, PAGES_PER_LINE)
+    }
+
+    /// The part of these that are the first ones of a visit.
+    fn first_of_visit(self) -> f64 {
+        let lines = self.touches_per_visit * self.first_of_line();
+        1.0 / lines.max(1.0)
     }
 }
 
@@ -162,10 +216,10 @@ impl Calibration {
     /// Nanoseconds that a huge page saves at each touch of a base page, if touches wait for each other as far as their pace allows.
     ///
     /// `working_set`: bytes that the program touches all over. `ns_per_touch`: its CPU time for each touch; no more of it can be
-    /// saved. `pages_per_line`: pages touched of each cache line of eight entries in which one is, 1 to 8.
+    /// saved.
     #[must_use]
-    pub fn saved_ns(&self, working_set: u64, ns_per_touch: f64, pages_per_line: f64) -> Estimate {
-        saved_ns(&self.points, working_set, ns_per_touch, pages_per_line)
+    pub fn saved_ns(&self, working_set: u64, ns_per_touch: f64, locality: Locality) -> Estimate {
+        saved_ns(&self.points, working_set, ns_per_touch, locality)
     }
 
     /// The same for a giant page in place of huge ones; `None` where there are no giant pages.
@@ -174,10 +228,10 @@ impl Calibration {
         &self,
         working_set: u64,
         ns_per_touch: f64,
-        pages_per_line: f64,
+        locality: Locality,
     ) -> Option<Estimate> {
         let points = self.giant.as_deref()?;
-        Some(saved_ns(points, working_set, ns_per_touch, pages_per_line))
+        Some(saved_ns(points, working_set, ns_per_touch, locality))
     }
 
     /// The same machine for a program of whose touches none waits for another: what such touches cost, whatever lies between them.
@@ -250,18 +304,25 @@ fn overlapped(points: &[Point]) -> Vec<Point> {
     of_those.copied().collect()
 }
 
-/// Of each cache line's touches one fetches the line, and the others find it at hand. None saves more time than it takes.
-fn saved_ns(
-    points: &[Point],
-    working_set: u64,
-    ns_per_touch: f64,
-    pages_per_line: f64,
-) -> Estimate {
-    let alone = at_size(points, false, working_set, ns_per_touch);
-    let together = at_size(points, true, working_set, ns_per_touch);
-    let line = 1.0 / PAGES_PER_LINE;
-    let first = 1.0 / pages_per_line.clamp(1.0, PAGES_PER_LINE);
-    let saved = between(together, alone, (first - line) / (1.0 - line));
+/// Of the touches of a visit one fetches what leads to the page table, of those of each cache line one the line, and the others find it
+/// at hand. None saves more time than it takes.
+fn saved_ns(points: &[Point], working_set: u64, ns_per_touch: f64, locality: Locality) -> Estimate {
+    let at = |nearness| at_size(points, nearness, working_set, ns_per_touch);
+    let anywhere = at(Nearness::Anywhere).unwrap_or(ZERO);
+    let in_region = at(Nearness::Region).unwrap_or(anywhere);
+    let in_line = at(Nearness::Line).unwrap_or(in_region);
+    let of_lines = of_which_first(
+        1.0 / f64::from(TOUCHES_PER_VISIT),
+        in_region,
+        anywhere,
+        locality.first_of_visit(),
+    );
+    let saved = of_which_first(
+        1.0 / PAGES_PER_LINE,
+        in_line,
+        of_lines,
+        locality.first_of_line(),
+    );
     let possible = |ns: f64| ns.clamp(0.0, ns_per_touch.max(0.0));
     Estimate {
         value: possible(saved.value),
@@ -270,11 +331,22 @@ fn saved_ns(
     }
 }
 
-/// Interpolated by the logarithm of the working set; beyond the largest one, as there.
-fn at_size(points: &[Point], lines: bool, working_set: u64, ns_per_touch: f64) -> Estimate {
+/// What touches save of which the part `first` is as the first of some and the others as the rest: `together` was measured with the
+/// part `measured` of first ones, and `alone` with nothing else.
+fn of_which_first(measured: f64, together: Estimate, alone: Estimate, first: f64) -> Estimate {
+    between(together, alone, (first - measured) / (1.0 - measured))
+}
+
+/// Interpolated by the logarithm of the working set; beyond the largest one, as there. `None` where nothing was measured so.
+fn at_size(
+    points: &[Point],
+    nearness: Nearness,
+    working_set: u64,
+    ns_per_touch: f64,
+) -> Option<Estimate> {
     let kind: Vec<Point> = points
         .iter()
-        .filter(|point| point.touching.uses_whole_lines() == lines)
+        .filter(|point| point.touching.nearness() == nearness)
         .copied()
         .collect();
     let sizes = sizes(&kind);
@@ -284,12 +356,12 @@ fn at_size(points: &[Point], lines: bool, working_set: u64, ns_per_touch: f64) -
         above.checked_sub(1).map(|below| sizes[below]),
         sizes.get(above),
     ) {
-        (None, None) => ZERO,
-        (None, Some(&only)) | (Some(only), None) => at(only),
+        (None, None) => None,
+        (None, Some(&only)) | (Some(only), None) => Some(at(only)),
         (Some(below), Some(&above)) => {
             let span = (above as f64 / below as f64).log2();
             let part = (working_set as f64 / below as f64).log2() / span;
-            between(at(below), at(above), part)
+            Some(between(at(below), at(above), part))
         }
     }
 }

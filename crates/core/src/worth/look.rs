@@ -29,6 +29,9 @@ const MOST_AT_FIRST: f64 = 0.75;
 /// Where more than this share was, all were: that tells only that there were at least so many touches.
 const ALL_AT_FIRST: f64 = 0.97;
 
+/// The part of a look's CPU time that half of it must have to tell something by itself.
+const LEAST_PART: f64 = 0.1;
+
 /// What one reading saw.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Reading {
@@ -68,12 +71,35 @@ pub struct Told {
     /// Entries that were found touched in the first half, and those that came to them in the second. `None` where the look
     /// ended with its first reading.
     pub halves: Option<[f64; 2]>,
+    /// What each half tells by itself; `None` where one of them does not.
+    pub parts: Option<[Part; 2]>,
     /// How long it lasted, in seconds.
     pub seconds: f64,
     /// CPU time that the process used meanwhile, in seconds.
     pub used: f64,
     /// Whether all was touched when the look began: there were so many touches at least, and nobody knows how many more.
     pub is_saturated: bool,
+    /// The half in which nearly all was touched, 0 or 1, and hardly anything in the other; `None` where there is none.
+    pub filled: Option<usize>,
+}
+
+/// What half a look tells.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Part {
+    /// Touches while it lasted, of all entries.
+    pub touches: f64,
+    /// By what square of that number it would be off if they came one by one at random.
+    pub variance: f64,
+    /// CPU time that the process used meanwhile, in seconds.
+    pub used: f64,
+}
+
+impl Part {
+    /// Touches in a second of CPU time.
+    #[must_use]
+    pub fn rate(&self) -> f64 {
+        self.touches / self.used
+    }
 }
 
 impl Look {
@@ -105,7 +131,13 @@ impl Look {
             false => (&self.last, seen),
         };
         let lines = f64::from(end.lines.saturating_sub(self.first.lines));
-        let (touches, lines) = match found <= many && self.is_random(seen, fresh) {
+        let is_random = found <= many && self.is_random(seen, fresh);
+        let halves = [early, seen - early];
+        let in_each = match is_random {
+            true => arrivals_in_each(halves, fresh, entries),
+            false => halves.map(|touches| (touches, touches)),
+        };
+        let (touches, lines) = match is_random {
             // The entries that were touched before the first reading are touched as often as the others.
             true => {
                 let all_lines = f64::from(LINES.min(self.entries));
@@ -120,10 +152,13 @@ impl Look {
         Some(Told {
             touches,
             lines,
-            halves: Some([early, seen - early]),
+            halves: Some(halves),
+            // What was touched already cannot be seen to be touched again.
+            parts: self.parts(in_each).filter(|_| early <= many),
             seconds: end.at.saturating_sub(self.first.at).as_secs_f64(),
             used: end.used.saturating_sub(self.first.used).as_secs_f64(),
             is_saturated: false,
+            filled: halves.iter().position(|touched| *touched > many),
         })
         .filter(|told| told.seconds > 0.0)
     }
@@ -152,10 +187,25 @@ impl Look {
             },
             lines: 0.0,
             halves: None,
+            parts: None,
             seconds,
             used: seconds * self.used() / after,
             is_saturated,
+            filled: None,
         })
+    }
+
+    /// Both halves with so many touches and that variance, where the process ran in both.
+    fn parts(&self, found: [(f64, f64); 2]) -> Option<[Part; 2]> {
+        let readings = [(self.first, self.middle), (self.middle, self.last)];
+        let used = readings.map(|(from, to)| to.used.saturating_sub(from.used).as_secs_f64());
+        let ran = used.iter().all(|used| *used > LEAST_PART * self.used());
+        let part = |half: usize| Part {
+            touches: found[half].0,
+            variance: found[half].1,
+            used: used[half],
+        };
+        ran.then(|| [part(0), part(1)])
     }
 
     /// CPU time that the process used from the first reading to the last, in seconds.
@@ -196,6 +246,21 @@ fn arrivals(seen: f64, all: f64) -> f64 {
         return 0.0;
     }
     -(1.0 - (seen / all).min(almost_all(all))).ln() * all
+}
+
+/// How many arrivals at random there were at `all` in each of two halves, of which the first hit so many of those that were `fresh`, and
+/// the second so many others; each with its variance.
+fn arrivals_in_each([early, late]: [f64; 2], fresh: f64, all: f64) -> [(f64, f64); 2] {
+    let arrivals = |seen: f64, of: f64| {
+        let share = (seen / of).min(almost_all(of));
+        let scale = all / of;
+        let variance = of * share / (1.0 - share);
+        (arrivals(seen, of) * scale, variance * scale * scale)
+    };
+    [
+        arrivals(early, fresh),
+        arrivals(late, (fresh - early).max(1.0)),
+    ]
 }
 
 /// The largest share of `all` that still tells how often they were hit.
@@ -296,6 +361,24 @@ mod tests {
             "{told:?}"
         );
         assert!((told.seconds - 1e-4).abs() < 1e-9 && (told.used - 1e-4).abs() < 1e-9);
+    }
+
+    #[test]
+    fn each_half_tells_by_itself_where_the_program_ran_in_both() {
+        // 512 ln 2 touches leave half of the pages alone, as many again half of those.
+        let told = look(0, 256, 384).told(1.0).unwrap();
+        let parts = told.parts.unwrap();
+        for part in parts {
+            assert!((part.touches - 354.9).abs() < 0.1, "{parts:?}");
+            assert!((part.rate() - 354.9 / 0.5e-3).abs() < 1e3, "{parts:?}");
+        }
+        let mut slept = look(0, 256, 256);
+        slept.last.used = slept.middle.used;
+        assert_eq!(slept.told(1.0).unwrap().parts, None);
+        // Hardly any were left for its second half.
+        let filled = look(0, 470, 490).told(1.0).unwrap();
+        assert_eq!((filled.parts, filled.filled), (None, Some(0)));
+        assert_eq!(look(0, 20, 512).told(1.0).unwrap().filled, Some(1));
     }
 
     #[test]

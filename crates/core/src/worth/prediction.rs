@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Calibration, Estimate, RegionTouches, Touches};
+use super::{Calibration, Estimate, Locality, RegionTouches, Reuse, Touches};
 use crate::page::HUGE_PAGE_SIZE;
 
 /// The share of the gain that [`Worth::most`] is about.
@@ -25,8 +25,9 @@ pub struct Worth {
     pub cpu_share: f64,
     /// Bytes of base pages that it keeps touching.
     pub working_set: u64,
-    /// Touched entries in each touched cache line of eight page table entries, 1 to 8.
-    pub pages_per_line: f64,
+    /// How near its touches are to each other.
+    #[serde(flatten)]
+    pub locality: Locality,
     /// Nanoseconds that a huge page saves at each touch.
     pub saved_ns: Estimate,
     /// The share of its CPU time that huge pages would save, 0 to 1.
@@ -100,9 +101,11 @@ impl Worth {
 pub fn predict(touches: &Touches, calibration: &Calibration) -> Worth {
     let rate = touches.per_cpu_second;
     let overlapped = calibration.overlapped();
+    let locality = touches.locality();
     let of = |calibration: &Calibration, per_second: f64| {
-        let ns_per_touch = 1e9 / per_second;
-        calibration.saved_ns(touches.working_set, ns_per_touch, touches.pages_per_line)
+        over(&touches.reuse, touches.working_set, |working_set| {
+            calibration.saved_ns(working_set, 1e9 / per_second, locality)
+        })
     };
     let share = |calibration: &Calibration| saved_share(rate, |rate| of(calibration, rate));
     let share = share(calibration).reaching(share(&overlapped));
@@ -114,7 +117,7 @@ pub fn predict(touches: &Touches, calibration: &Calibration) -> Worth {
         touches_per_second: rate,
         cpu_share: touches.cpu_share,
         working_set: touches.working_set,
-        pages_per_line: touches.pages_per_line,
+        locality,
         saved_ns: ns,
         saved_share: share,
         speed_up: Estimate::exact(1.0),
@@ -166,19 +169,34 @@ fn saved_share(rate: Estimate, saved_ns: impl Fn(f64) -> Estimate) -> Estimate {
     }
 }
 
+/// What touches save in the mean, of what they save by the working set in which they come back; by that of the whole program where
+/// none was seen.
+fn over(reuse: &[Reuse], working_set: u64, saved_ns: impl Fn(u64) -> Estimate) -> Estimate {
+    if reuse.is_empty() {
+        return saved_ns(working_set);
+    }
+    let mut mean = Estimate::default();
+    for reuse in reuse {
+        mean += saved_ns(reuse.working_set).scaled(reuse.share);
+    }
+    mean
+}
+
 fn saved_by_giant_share(
     touches: &Touches,
     calibration: &Calibration,
     overlapped: &Calibration,
 ) -> Option<Estimate> {
-    let huge = touches.huge?;
+    let huge = touches.huge.as_ref()?;
     calibration.giant.as_ref()?;
     let share = |calibration: &Calibration| {
         // Neighbouring huge pages lie 16 MiB apart in a line: no sample tells, so none are taken to be touched together.
         saved_share(huge.per_cpu_second, |per_second| {
-            calibration
-                .saved_by_giant_ns(huge.working_set, 1e9 / per_second, 1.0)
-                .unwrap_or_default()
+            over(&huge.reuse, huge.working_set, |working_set| {
+                calibration
+                    .saved_by_giant_ns(working_set, 1e9 / per_second, Locality::SCATTERED)
+                    .unwrap_or_default()
+            })
         })
     };
     Some(share(calibration).reaching(share(overlapped)))

@@ -14,7 +14,8 @@ use std::time::Duration;
 
 use crate::mix::mix;
 
-use super::look::{Look, Told};
+use super::look::{Look, Part, Told};
+use super::reuse::{self, Class, Looks, Reuse, Units};
 use super::rounds::{self, Round};
 use super::{Effort, Estimate};
 
@@ -40,6 +41,10 @@ const TOUCHES_OF_FEW: f64 = 0.15;
 const ENOUGH_TO_SAY: f64 = 6.0;
 /// The least variance, from look to look, of the share of touched entries that come in the second half of the wait.
 const LEAST_VARIANCE: f64 = 0.01;
+/// Looks are alike if one lasts at most 2 to the power of this as long as the other.
+const ALIKE: f64 = 1.0;
+/// So many more looks that are filled in their first half than such as are in their second are chance.
+const FILLED_BY_CHANCE: u32 = 1;
 /// A wait becomes at most this many times as long, or as short, from one round to the next.
 const STEP: f64 = 8.0;
 /// About how long it takes to clear one unit, in seconds. Clearing a batch takes as long as its wait at most, so that not
@@ -129,10 +134,18 @@ struct Stratum {
     /// Of the looks of this round.
     round_looks: u32,
     round_rates: f64,
+    /// Looks that lasted about as long as the latest, one by one.
+    each: Looks,
+    /// How long these last, in seconds.
+    each_wait: f64,
     /// CPU time a second.
     round_shares: f64,
     /// Saturated ones.
     saturated: u32,
+    /// Looks that were filled in their first half, and in their second.
+    filled_in: [u32; 2],
+    /// The longest wait that is worth while, in seconds.
+    longest_wait: f64,
     /// Of all looks: those that ended with their first reading, and those in which most was touched only after it.
     at_first: u32,
     filled: u32,
@@ -205,6 +218,9 @@ impl Sampling {
         }
         // It teaches to wait less.
         stratum.saturated += u32::from(told.is_saturated);
+        if let Some(half) = told.filled {
+            stratum.filled_in[half] += 1;
+        }
         if !stratum.counts(&told, f64::from(look.entries)) {
             return;
         }
@@ -216,6 +232,12 @@ impl Sampling {
         stratum.squares += rate * rate;
         stratum.round_looks += 1;
         stratum.round_rates += rate;
+        let whole = Part {
+            touches: told.touches,
+            variance: told.touches,
+            used: told.used,
+        };
+        stratum.look(told.parts, whole);
         if let Some(halves) = told.halves {
             self.halves.add(halves, look);
         }
@@ -296,26 +318,35 @@ impl Sampling {
         (self.totals.touches / self.totals.lines).clamp(1.0, 8.0)
     }
 
+    /// How many touches of a unit follow each other before another unit is touched, 1 to 512: in the mean over visits.
+    #[must_use]
+    pub fn touches_per_visit(&self) -> f64 {
+        reuse::per_visit(self.strata.iter().map(|stratum| &stratum.each))
+    }
+
     /// Entries that are touched again and again: as many, all touched equally often, would be touched as unevenly as these
-    /// are from stratum to stratum.
+    /// are from unit to unit.
     #[must_use]
     pub fn working_set(&self) -> f64 {
-        let mut rates = 0.0;
-        let mut squares = 0.0;
-        for stratum in &self.strata {
-            let entries: f64 = self.units[stratum.units.clone()]
-                .iter()
-                .map(|unit| f64::from(unit.entries))
-                .sum();
-            let rate = stratum.rate() / entries.max(1.0);
-            rates += rate * entries;
-            squares += rate * rate * entries;
-        }
-        if squares <= 0.0 {
-            0.0
-        } else {
-            rates * rates / squares
-        }
+        reuse::working_set(&self.classes())
+    }
+
+    /// What is touched between two touches of an entry of `size` bytes, the least first.
+    #[must_use]
+    pub fn reuse(&self, size: u64) -> Vec<Reuse> {
+        reuse::reuse(&self.classes(), size)
+    }
+
+    fn classes(&self) -> Vec<Class> {
+        let strata = self.strata.iter().filter(|stratum| stratum.count() > 0.0);
+        let units: Vec<Units<'_>> = strata
+            .map(|stratum| Units {
+                looks: &stratum.each,
+                count: stratum.count(),
+                entries: (stratum.entries(&self.units) / stratum.count()).max(1.0),
+            })
+            .collect();
+        reuse::classes(&units)
     }
 
     /// The units looked at while the process ran, each with its touches in the unit of time of [`Sampling::rate`] and how
@@ -402,8 +433,12 @@ impl Stratum {
             squares: 0.0,
             round_looks: 0,
             round_rates: 0.0,
+            each: Looks::default(),
+            each_wait: FIRST_WAIT,
             round_shares: 0.0,
             saturated: 0,
+            filled_in: [0; 2],
+            longest_wait: LONGEST_WAIT,
             at_first: 0,
             filled: 0,
         }
@@ -424,9 +459,24 @@ impl Stratum {
         }
     }
 
+    /// Keeps a look by itself. What comes together in one look may come one by one in another that lasted for much less.
+    fn look(&mut self, halves: Option<[Part; 2]>, whole: Part) {
+        if (self.wait / self.each_wait).log2().abs() > ALIKE {
+            self.each = Looks::default();
+            self.each_wait = self.wait;
+        }
+        self.each.record(halves, whole);
+    }
+
     #[allow(clippy::cast_precision_loss, reason = "units are counted in thousands")]
     fn count(&self) -> f64 {
         self.units.len() as f64
+    }
+
+    /// Entries of all its units.
+    fn entries(&self, units: &[UnitSum]) -> f64 {
+        let units = units[self.units.clone()].iter();
+        units.map(|unit| f64::from(unit.entries)).sum()
     }
 
     /// Touches a second of all its units.
@@ -454,28 +504,42 @@ impl Stratum {
 
     /// Takes the wait nearer to what leaves that share of entries touched, and begins a new round.
     fn learn(&mut self, units: &[UnitSum], share: f64, longest_wait: f64) {
-        let is_too_long = 2 * self.saturated > self.round_looks;
+        let is_too_long = 2 * self.saturated > self.round_looks || self.fills_at_once();
         self.round_looks = 0;
         self.round_rates = 0.0;
         self.round_shares = 0.0;
         self.saturated = 0;
         if is_too_long {
-            self.wait = (self.wait / STEP).max(SHORTEST_WAIT);
+            self.shorten();
             return;
         }
         if self.seconds <= 0.0 {
             return;
         }
-        let entries: f64 = units[self.units.clone()]
-            .iter()
-            .map(|unit| f64::from(unit.entries))
-            .sum();
-        let wanted = share * entries / self.count().max(1.0);
+        let wanted = share * self.entries(units) / self.count().max(1.0);
         // Half a touch more, so that none at all does not mean for ever.
         let rate = (self.touches + 0.5) / self.seconds;
         self.wait = (wanted / rate)
             .clamp(self.wait / STEP, self.wait * STEP)
+            .min(self.longest_wait)
             .clamp(SHORTEST_WAIT, longest_wait);
+    }
+
+    /// Whether units are touched so often that a look sees all of one touched in its first half. A program that passes through memory
+    /// fills second halves as often.
+    fn fills_at_once(&self) -> bool {
+        let [early, late] = self.filled_in;
+        early > late + FILLED_BY_CHANCE && self.wait > SHORTEST_WAIT
+    }
+
+    /// Waits for less, and never again for so long. What such looks told is too little to tell how long.
+    fn shorten(&mut self) {
+        if self.fills_at_once() {
+            (self.touches, self.seconds) = (0.0, 0.0);
+            self.filled_in = [0; 2];
+            self.longest_wait = self.wait / 2.0;
+        }
+        self.wait = (self.wait / STEP).max(SHORTEST_WAIT);
     }
 }
 

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::page::{BASE_PAGE_SIZE, HUGE_PAGE_SIZE, Region};
 
-use super::{Estimate, Sampling};
+use super::{Estimate, Locality, Reuse, Sampling};
 
 /// The share of one CPU below which a process does next to nothing.
 const IDLE: f64 = 1e-3;
@@ -31,6 +31,11 @@ pub struct Touches {
     /// Touched entries in each touched cache line of eight page table entries, 1 to 8: 1 where touches are scattered, 8 in
     /// a stream. 1 where nothing was touched.
     pub pages_per_line: f64,
+    /// Touches of a region that follow each other before another region is touched, 1 to 512: 1 where touches are scattered, hundreds in
+    /// a stream. In the mean over visits.
+    pub touches_per_visit: f64,
+    /// What else is touched between two touches of a page, the least first. The shares add up to 1; none where nothing was touched.
+    pub reuse: Vec<Reuse>,
     /// The same one level up: touches of huge pages, which giant pages would make cheaper. `None` where none are mapped.
     pub huge: Option<HugeTouches>,
     /// Its mappings that have eligible memory resident, in address order.
@@ -57,12 +62,24 @@ impl Touches {
             cpu_share,
             working_set: bytes(base.working_set(), BASE_PAGE_SIZE),
             pages_per_line: base.pages_per_line(),
+            touches_per_visit: base.touches_per_visit(),
+            reuse: base.reuse(BASE_PAGE_SIZE),
             huge: huge.map(|huge| HugeTouches {
                 per_cpu_second: rate(huge).scaled(per_cpu),
                 working_set: bytes(huge.working_set(), HUGE_PAGE_SIZE),
+                reuse: huge.reuse(HUGE_PAGE_SIZE),
             }),
             mappings,
             regions,
+        }
+    }
+
+    /// How near its touches are to each other.
+    #[must_use]
+    pub fn locality(&self) -> Locality {
+        Locality {
+            pages_per_line: self.pages_per_line,
+            touches_per_visit: self.touches_per_visit,
         }
     }
 
@@ -75,12 +92,14 @@ impl Touches {
 }
 
 /// How often a process touches huge pages.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct HugeTouches {
     /// Touches of huge pages a second of CPU time.
     pub per_cpu_second: Estimate,
     /// Bytes of huge pages that it keeps touching, estimated.
     pub working_set: u64,
+    /// What else is touched between two touches of a huge page, the least first. The shares add up to 1.
+    pub reuse: Vec<Reuse>,
 }
 
 /// How often a process touches one of its mappings.

@@ -2,8 +2,8 @@
 
 use mega_core::Region;
 use mega_core::worth::{
-    Calibration, Estimate, HugeTouches, MappingTouches, Point, RegionTouches, Touches, Touching,
-    Validity, predict,
+    Calibration, Estimate, HugeTouches, Locality, MappingTouches, Point, RegionTouches, Reuse,
+    Touches, Touching, Validity, predict,
 };
 use proptest::prelude::*;
 
@@ -47,12 +47,17 @@ fn calibration(share: f64) -> Calibration {
         (Touching::Rows, 1.2),
         (Touching::Busy, 3.0),
         (Touching::Neighbours, 0.05),
+        (Touching::Visits, 0.08),
+        (Touching::SerialVisits, 0.8),
     ];
     let of_size = |(mib, part, ns): (u64, f64, f64)| {
         let stream = point(mib * MIB, Touching::Stream, ns, 0.02 * part);
-        ways.map(|(touching, pace)| point(mib * MIB, touching, ns * pace, share * part))
-            .into_iter()
-            .chain([stream])
+        let of_way = |(touching, pace): (Touching, f64)| {
+            let near = [Touching::Visits, Touching::SerialVisits].contains(&touching);
+            let share = if near { share / 2.0 } else { share };
+            point(mib * MIB, touching, ns * pace, share * part)
+        };
+        ways.map(of_way).into_iter().chain([stream])
     };
     Calibration {
         valid_for: validity(),
@@ -80,6 +85,11 @@ fn touches(per_cpu_second: f64, working_set: u64, rates: &[f64]) -> Touches {
         cpu_share: 1.0,
         working_set,
         pages_per_line: 1.0,
+        touches_per_visit: 1.0,
+        reuse: vec![Reuse {
+            share: 1.0,
+            working_set,
+        }],
         huge: None,
         mappings: vec![MappingTouches {
             range: 0..working_set,
@@ -94,12 +104,45 @@ fn touches(per_cpu_second: f64, working_set: u64, rates: &[f64]) -> Touches {
 
 fn some_touches() -> impl Strategy<Value = Touches> {
     let rates = prop::collection::vec(0.0..1e6_f64, 0..50);
-    (0.0..3e8_f64, 0..(64_u64 << 30), 1.0..8.0_f64, rates).prop_map(
-        |(rate, working_set, line, rates)| Touches {
-            pages_per_line: line,
-            ..touches(rate, working_set, &rates)
+    let sizes = prop::collection::vec((0.1..1.0_f64, 0..(64_u64 << 30)), 0..5);
+    let near = (1.0..8.0_f64, 1.0..512.0_f64);
+    (0.0..3e8_f64, 0..(64_u64 << 30), near, sizes, rates).prop_map(
+        |(rate, working_set, (line, visit), sizes, rates)| {
+            let all: f64 = sizes.iter().map(|(share, _)| share).sum();
+            let reuse = |(share, working_set): (f64, u64)| Reuse {
+                share: share / all,
+                working_set,
+            };
+            Touches {
+                pages_per_line: line,
+                touches_per_visit: visit,
+                reuse: sizes.into_iter().map(reuse).collect(),
+                ..touches(rate, working_set, &rates)
+            }
         },
     )
+}
+
+fn near(pages_per_line: f64, touches_per_visit: f64) -> Locality {
+    Locality {
+        pages_per_line,
+        touches_per_visit,
+    }
+}
+
+#[test]
+fn touches_save_what_the_memory_between_them_has_them_save() {
+    let calibration = calibration(0.4);
+    let mut mixed = touches(1e9 / 300.0, 2048 * MIB, &[]);
+    mixed.reuse = [2, 2048]
+        .map(|mib| Reuse {
+            share: 0.5,
+            working_set: mib * MIB,
+        })
+        .to_vec();
+    // Those that come back soon save nothing.
+    let saved = predict(&mixed, &calibration).saved_share.value;
+    assert!((saved - 0.2).abs() < 1e-9, "{saved}");
 }
 
 #[test]
@@ -172,6 +215,7 @@ fn giant_pages_are_weighed_where_there_are_some() {
     touches.huge = Some(HugeTouches {
         per_cpu_second: Estimate::exact(1e6),
         working_set: 2048 * MIB,
+        reuse: Vec::new(),
     });
     let mut calibration = calibration(0.4);
     assert_eq!(predict(&touches, &calibration).saved_by_giant_share, None);
@@ -249,13 +293,13 @@ proptest! {
     }
 
     #[test]
-    fn no_touch_saves_more_time_than_it_takes(ns in 0.0..2000.0_f64, working_set in 0..(64_u64 << 30), line in 1.0..8.0_f64, sure in 0.0..10.0_f64) {
+    fn no_touch_saves_more_time_than_it_takes(ns in 0.0..2000.0_f64, working_set in 0..(64_u64 << 30), line in 1.0..8.0_f64, visit in 1.0..512.0_f64, sure in 0.0..10.0_f64) {
         let mut calibration = calibration(0.8);
         for point in &mut calibration.points {
             point.saved.high = point.saved.value * (1.0 + sure);
         }
         for calibration in [calibration.overlapped(), calibration] {
-            let saved = calibration.saved_ns(working_set, ns, line);
+            let saved = calibration.saved_ns(working_set, ns, near(line, visit));
             prop_assert!(0.0 <= saved.low && saved.low <= saved.value, "{:?}", saved);
             prop_assert!(saved.value <= saved.high && saved.high <= ns, "{:?}", saved);
         }
@@ -302,7 +346,7 @@ proptest! {
     #[test]
     fn a_larger_working_set_saves_more(ns in 1.0..1000.0_f64, mib in 1_u64..4096, more in 1_u64..4096, line in 1.0..8.0_f64) {
         let calibration = calibration(0.4);
-        let saved = |mib: u64| calibration.saved_ns(mib * MIB, ns, line).value;
+        let saved = |mib: u64| calibration.saved_ns(mib * MIB, ns, near(line, 1.0)).value;
         // Interpolated between paces that differ by working set: monotone up to that.
         prop_assert!(saved(mib + more) >= 0.8 * saved(mib) - 1e-9);
     }
@@ -310,8 +354,24 @@ proptest! {
     #[test]
     fn the_fewer_neighbours_the_more_is_saved(ns in 1.0..1000.0_f64, mib in 64_u64..4096, line in 1.0..8.0_f64) {
         let calibration = calibration(0.4);
-        let saved = |line: f64| calibration.saved_ns(mib * MIB, ns, line).value;
+        let saved = |line: f64| calibration.saved_ns(mib * MIB, ns, near(line, line)).value;
         prop_assert!(saved(1.0) >= saved(line) - 1e-9 && saved(line) >= saved(8.0) - 1e-9);
+    }
+
+    #[test]
+    fn the_shorter_the_visits_the_more_is_saved(ns in 300.0..1000.0_f64, mib in 64_u64..4096, visit in 1.0..512.0_f64, more in 1.0..8.0_f64) {
+        let calibration = calibration(0.4);
+        let saved = |visit: f64| calibration.saved_ns(mib * MIB, ns, near(1.0, visit)).value;
+        prop_assert!(saved(visit) >= saved(visit * more) - 1e-9);
+    }
+
+    /// A calibration that knows of no visits takes their touches for those that go anywhere.
+    #[test]
+    fn what_was_not_measured_is_as_far_as_it_was(ns in 1.0..1000.0_f64, mib in 1_u64..4096, visit in 1.0..512.0_f64) {
+        let mut calibration = calibration(0.4);
+        calibration.points.retain(|point| ![Touching::Visits, Touching::SerialVisits].contains(&point.touching));
+        let saved = |visit: f64| calibration.saved_ns(mib * MIB, ns, near(1.0, visit));
+        prop_assert_eq!(saved(visit), saved(1.0));
     }
 
     #[test]

@@ -121,7 +121,7 @@ fn measure(
     let found = touches.per_cpu_second;
     let lost = 1.0 - truth / ((undisturbed + afterwards) / 2.0);
     eprintln!(
-        "{kind:<9} {threads:>7} {:>9.3} {:>9.3} {:>+5.1}% {:>9.3}-{:<9.3} {:>8.0} {:>7.2} {took:>6.2} {:>5.2}% {:>5.1}%",
+        "{kind:<9} {threads:>7} {:>9.3} {:>9.3} {:>+5.1}% {:>9.3}-{:<9.3} {:>8.0} {:>7.2} {:>7.1} {took:>6.2} {:>5.2}% {:>5.1}%",
         truth / 1e6,
         found.value / 1e6,
         (found.value / truth - 1.0) * 100.0,
@@ -129,6 +129,7 @@ fn measure(
         found.high / 1e6,
         touches.working_set as f64 / (1 << 20) as f64,
         touches.pages_per_line,
+        touches.touches_per_visit,
         cost * 100.0,
         lost * 100.0,
     );
@@ -142,6 +143,7 @@ fn measure(
             "cpu_share": touches.cpu_share,
             "working_set": touches.working_set,
             "pages_per_line": touches.pages_per_line,
+            "touches_per_visit": touches.touches_per_visit,
             "seconds": took,
             "meter_cpu_share": cost,
             "program_lost": lost,

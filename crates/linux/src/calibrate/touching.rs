@@ -5,14 +5,17 @@
 use std::hint::black_box;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use mega_core::mix;
-use mega_core::worth::Touching;
+use mega_core::worth::{TOUCHES_PER_VISIT, Touching};
+use mega_core::{HUGE_PAGE_SIZE, mix};
 
 use super::layout::Half;
 
 /// Words in a base page, and in a cache line.
 const PAGE: usize = 512;
 const LINE: usize = 8;
+/// Words of a region, and touches of a visit to it.
+const REGION: usize = (HUGE_PAGE_SIZE / 8) as usize;
+const VISIT: usize = TOUCHES_PER_VISIT as usize;
 /// Steps of arithmetic between two touches of [`Touching::Worked`].
 const STEPS: u32 = 64;
 /// Words of a row of [`Touching::Rows`]: 1 KiB.
@@ -39,6 +42,8 @@ pub(super) fn touch(
         Touching::Neighbours => neighbours(words, touches, random),
         Touching::Stream => stream(words, touches, random),
         Touching::Busy => busy(words, work, touches, random),
+        Touching::Visits => visits(words, touches, random),
+        Touching::SerialVisits => serial_visits(words, touches, random),
     }
 }
 
@@ -168,6 +173,34 @@ fn busy(words: Half<'_>, work: &[AtomicU64], touches: usize, random: &mut Random
         place = place.wrapping_add(LINES_OF_WORK * LINE);
     }
     black_box((found, sum));
+}
+
+fn visits(words: Half<'_>, touches: usize, random: &mut Random) {
+    let mask = words.len() - 1;
+    let step = REGION / VISIT;
+    let mut sum = 0;
+    for _ in 0..touches / VISIT {
+        let start = random.next() as usize & mask & !(REGION - 1);
+        for page in 0..VISIT {
+            let word = random.next() as usize % PAGE;
+            sum ^= words.read(start + page * step + word);
+        }
+    }
+    black_box(sum);
+}
+
+fn serial_visits(words: Half<'_>, touches: usize, random: &mut Random) {
+    let mask = words.len() - 1;
+    let mut chain = random.apart();
+    let mut found = 0;
+    for _ in 0..touches / VISIT {
+        let start = chain.next().wrapping_add(found) as usize & mask & !(REGION - 1);
+        for _ in 0..VISIT {
+            let word = chain.next().wrapping_add(found) as usize % REGION;
+            found = words.read(start + word);
+        }
+    }
+    black_box(found);
 }
 
 /// Numbers that no prefetcher guesses (Marsaglia's xorshift64). Each touch takes one, so it is as cheap as can be.

@@ -1,13 +1,15 @@
 //! What a touch costs on a simulated core, measured as `mega doctor --calibrate` measures it on a live one: over working sets
 //! of several sizes, by base pages and by huge pages, in ways that differ.
 //!
-//! A simulated core waits for each touch, whatever comes between two. So of the ways there are two: touches anywhere, and
-//! neighbours together, which use whole lines of the page table. Nothing is left to chance: each number is exact.
+//! A simulated core waits for each touch, whatever comes between two. So of the ways there are three: touches anywhere, those of one
+//! region after each other, and neighbours together, which use whole lines of the page table. Nothing is left to chance: each number is exact.
 
 use std::time::Duration;
 
-use mega_core::worth::{Calibration, Estimate, METHOD, Point, Touching, Validity};
-use mega_core::{BASE_PAGE_SIZE, PageSize, mix};
+use mega_core::worth::{
+    Calibration, Estimate, METHOD, Point, TOUCHES_PER_VISIT, Touching, Validity,
+};
+use mega_core::{BASE_PAGE_SIZE, HUGE_PAGE_SIZE, PageSize, mix};
 
 use super::{Mmu, Processor, Walk};
 use crate::costs::Costs;
@@ -16,7 +18,11 @@ use crate::costs::Costs;
 const SMALLEST: u64 = 1 << 20;
 const STEP: u64 = 4;
 /// The ways that a core that waits for each touch can tell apart.
-const WAYS: [Touching; 2] = [Touching::Serial, Touching::Neighbours];
+const WAYS: [Touching; 3] = [
+    Touching::Serial,
+    Touching::SerialVisits,
+    Touching::Neighbours,
+];
 /// Touches that fill TLBs and caches before those that count, two lines of data and tables at least with each: so many, or as many
 /// as the largest cache has lines; or as many for each page of the working set as are touched together, so that of each line of the
 /// table, too, several have been.
@@ -25,6 +31,8 @@ const WARM_UP: u64 = 1 << 18;
 const MEASURED: u64 = 1 << 14;
 /// Lines of a base page.
 const LINES: u64 = BASE_PAGE_SIZE / 64;
+/// Touches of a region that follow each other.
+const VISIT: u64 = TOUCHES_PER_VISIT as u64;
 /// Pages whose entries share a line.
 const NEIGHBOURS: u64 = 8;
 
@@ -150,6 +158,12 @@ impl Order {
                 let line = (place >> 50) + number % NEIGHBOURS * 9;
                 mmu.touch(page * BASE_PAGE_SIZE + line % LINES * 64, page_size);
             }
+            Touching::SerialVisits => {
+                let place = scattered(number);
+                let region = scattered(number / VISIT) % (self.size / HUGE_PAGE_SIZE).max(1);
+                let in_region = (place % HUGE_PAGE_SIZE.min(self.size)) & !63;
+                mmu.touch(region * HUGE_PAGE_SIZE + in_region, page_size);
+            }
             _ => {
                 let place = scattered(number);
                 let line = (place >> 50) % LINES;
@@ -168,6 +182,8 @@ pub(super) fn scattered(number: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use mega_core::worth::Locality;
+
     use crate::translation::{PROCESSORS, SAPPHIRE_RAPIDS};
 
     #[test]
@@ -180,10 +196,20 @@ mod tests {
                 calibration.working_sets(),
                 [1 << 20, 4 << 20, 16 << 20, 64 << 20]
             );
-            let saved = |size| calibration.saved_ns(size, 1e3, 1.0).value;
+            let saved = |size| calibration.saved_ns(size, 1e3, Locality::SCATTERED).value;
             assert!(saved(64 << 20) > saved(4 << 20), "{}", processor.name);
-            let together = calibration.saved_ns(64 << 20, 1e3, 8.0).value;
-            assert!(together < saved(64 << 20), "{}", processor.name);
+            let together = Locality {
+                pages_per_line: 8.0,
+                touches_per_visit: 8.0,
+            };
+            let visits = Locality {
+                touches_per_visit: 64.0,
+                ..Locality::SCATTERED
+            };
+            let visits = calibration.saved_ns(64 << 20, 1e3, visits).value;
+            assert!(visits <= saved(64 << 20), "{}", processor.name);
+            let together = calibration.saved_ns(64 << 20, 1e3, together).value;
+            assert!(together < visits, "{}", processor.name);
         }
     }
 
@@ -216,7 +242,9 @@ mod tests {
         let saved = |walk| {
             let costs = Costs::trident_server();
             let calibration = calibrate(PROCESSORS[0], walk, &costs, 256 << 20);
-            calibration.saved_ns(64 << 20, 1e3, 1.0).value
+            calibration
+                .saved_ns(64 << 20, 1e3, Locality::SCATTERED)
+                .value
         };
         assert!(saved(Walk::Nested(PageSize::Base)) > saved(Walk::Native));
     }

@@ -74,6 +74,7 @@ mod tests {
     use super::*;
     use crate::costs::Costs;
     use crate::translation::{PROCESSORS, SKYLAKE_SP, calibrate};
+    use mega_core::worth::Locality;
 
     const PAGES: u64 = 16 << 10;
 
@@ -103,7 +104,9 @@ mod tests {
                 used.translation_cycles(processor, Walk::Native)
             });
             let saved_ns = (base - huge) * 1e9 / processor.hertz as f64;
-            let calibrated = calibration.saved_ns(working_set, 1e3, 1.0).value;
+            let calibrated = calibration
+                .saved_ns(working_set, 1e3, Locality::SCATTERED)
+                .value;
             assert!(
                 (saved_ns / calibrated - 1.0).abs() < 0.2,
                 "{}: {saved_ns} ns by itself, {calibrated} calibrated",

@@ -13,8 +13,8 @@ const JSON: &str = "worth.json";
 const REPORT: &str = "report.md";
 const SCATTER: &str = "scatter.svg";
 /// The heads of the table, and the line below them.
-const HEADS: &str = "| program | predicted | measured | off by | touches a second | working set | pages a line | saved a touch | huge |\n\
-                     | --- | --- | --- | --- | --- | --- | --- | --- | --- |\n";
+const HEADS: &str = "| program | predicted | measured | off by | touches a second | working set | pages a line | touches a visit | saved a touch | huge |\n\
+                     | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |\n";
 
 /// Writes the files, with the programs that an earlier run left there.
 ///
@@ -86,7 +86,7 @@ pub(super) fn in_words(results: &Results) -> String {
 fn row(program: &ProgramResult) -> String {
     let off = program.predicted.value - program.measured.value;
     format!(
-        "| {} | {} | {} | {:+.1} | {:.2} M | {} | {:.1} | {:.1} ns | {:.0} % |\n",
+        "| {} | {} | {} | {:+.1} | {:.2} M | {} | {:.1} | {} | {:.1} ns | {:.0} % |\n",
         program.name,
         percent(program.predicted),
         percent(program.measured),
@@ -94,9 +94,18 @@ fn row(program: &ProgramResult) -> String {
         program.touches_per_second.value / 1e6,
         in_bytes(program.working_set),
         program.pages_per_line,
+        visit(program.touches_per_visit),
         program.saved_ns.value,
         100.0 * program.least_huge(),
     )
+}
+
+fn visit(touches: f64) -> String {
+    if touches > 0.0 {
+        format!("{touches:.1}")
+    } else {
+        "-".to_owned()
+    }
 }
 
 fn percent(share: Estimate) -> String {

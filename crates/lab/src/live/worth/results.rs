@@ -44,6 +44,9 @@ pub(super) struct ProgramResult {
     pub(super) touches_per_second: Estimate,
     pub(super) working_set: u64,
     pub(super) pages_per_line: f64,
+    /// 0 of older results.
+    #[serde(default)]
+    pub(super) touches_per_visit: f64,
     pub(super) saved_ns: Estimate,
     /// When its calibration was made, in seconds since 1970; `None` of older results.
     #[serde(default)]
@@ -71,7 +74,8 @@ impl ProgramResult {
             measured,
             touches_per_second: worth.touches_per_second,
             working_set: worth.working_set,
-            pages_per_line: worth.pages_per_line,
+            pages_per_line: worth.locality.pages_per_line,
+            touches_per_visit: worth.locality.touches_per_visit,
             saved_ns: worth.saved_ns,
             calibrated: Some(calibration.made),
             windows: windows.to_vec(),

@@ -16,9 +16,10 @@ use crate::output;
 /// Columns of the longest bar.
 const BAR: f64 = 40.0;
 /// The ways of touching that the table shows: the ends of what programs do.
-const SHOWN: [(Touching, &str); 4] = [
+const SHOWN: [(Touching, &str); 5] = [
     (Touching::Serial, "one by one"),
     (Touching::Overlapped, "overlapped"),
+    (Touching::Visits, "visits"),
     (Touching::Neighbours, "neighbours"),
     (Touching::Stream, "stream"),
 ];

@@ -12,10 +12,10 @@ const RIGHT: f64 = 130.0;
 const TOP: f64 = 50.0;
 const BOTTOM: f64 = 50.0;
 
-/// Okabe and Ito's colours, which all can tell apart, and one grey.
-const COLOURS: [&str; 9] = [
+/// Okabe and Ito's colours, which all can tell apart, and three greys.
+const COLOURS: [&str; Touching::ALL.len()] = [
     "#0072b2", "#56b4e9", "#009e73", "#f0e442", "#e69f00", "#d55e00", "#cc79a7", "#000000",
-    "#999999",
+    "#999999", "#666666", "#bbbbbb",
 ];
 
 pub(super) fn draw(calibration: &Calibration) -> String {

@@ -86,7 +86,7 @@ fn advice(range: &Range<u64>, worth: &Worth) -> Option<Obstacle> {
 
 #[cfg(test)]
 pub(super) mod tests {
-    use mega_core::worth::{CurvePoint, Estimate, MappingWorth};
+    use mega_core::worth::{CurvePoint, Estimate, Locality, MappingWorth};
 
     use super::*;
 
@@ -101,7 +101,7 @@ pub(super) mod tests {
             touches_per_second: Estimate::exact(31e6),
             cpu_share: 1.0,
             working_set: 4 << 30,
-            pages_per_line: 1.0,
+            locality: Locality::SCATTERED,
             saved_ns: Estimate::exact(10.0),
             saved_share: saved,
             speed_up: Estimate::exact(1.0 / 0.69),
