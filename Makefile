@@ -59,7 +59,7 @@ test-kernel: tools ## what needs a kernel build: the modules under KASAN and loc
 	kernel/vm/deps
 	kernel/vm/test debug
 
-test-weekly: tools ## what a change seldom breaks alone: the stock layer on Linux 6.12, the modules on 7.2 and both Debians' 6.12 and with one node under KASAN, hzmem with thousands of pages, other depths of page tables, the rest of the giant pages' tests
+test-weekly: tools ## what a change seldom breaks alone: the stock layer on Linux 6.12, the modules on 7.2 and both Debians' 6.12 and with one node under KASAN, hzmem with thousands of pages, other depths of page tables, the rest of the giant pages' tests, exchanges of guest memory
 	kernel/vm/deps
 	kernel/vm/test weekly
 

@@ -7,7 +7,7 @@ use crate::events::EventLog;
 use crate::history::{DayReport, History, RefusedNow, SLOT};
 use crate::manager::snapshot::Snapshot;
 use crate::manager::watch::Watch;
-use crate::report::{ManagerStatus, ProcessDetail};
+use crate::report::{HostPage, ManagerStatus, ProcessDetail};
 
 /// Reasons of refusal that a report of a day names, at most.
 const MOST_REFUSED: usize = 50;
@@ -83,6 +83,8 @@ impl Published {
             started: now.saturating_sub(uptime).as_secs(),
             made: now.as_secs(),
             memory: memory.map_or(0, |memory| memory.total),
+            host_page: HostPage::of(snapshot.host.is_guest(), false),
+            runs_guest: snapshot.runs_guest(),
             kept_in: history.kept_in().cloned(),
             slot_seconds: SLOT,
             slots: history.slots(),

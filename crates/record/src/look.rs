@@ -38,6 +38,8 @@ pub struct Header {
     pub calls: bool,
     /// Why not, in words; `None` where it was, or nobody tried.
     pub no_calls: Option<String>,
+    /// Whether the machine was a guest, so that its host mapped what it maps by pages of its own. `None` where who recorded did not say.
+    pub is_guest: Option<bool>,
 }
 
 impl Header {

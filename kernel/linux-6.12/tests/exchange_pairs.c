@@ -14,6 +14,7 @@
 #include <linux/io_uring.h>
 #include <linux/userfaultfd.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -246,6 +247,32 @@ static char *other_memory(int protection, int flags, int file)
 	return memory;
 }
 
+#define HUGE_POOL "/proc/sys/vm/nr_hugepages"
+
+/* Its pool is made larger by what is mapped here, and put back. */
+static void refused_hugetlb(void)
+{
+	long pool = read_number(HUGE_POOL, -1);
+	char *own = region(5), *memory, text[32];
+
+	if (pool < 0) {
+		tap_skip("hugetlb", "this kernel has none");
+		return;
+	}
+	snprintf(text, sizeof(text), "%ld", pool + 1);
+	set_file(HUGE_POOL, text);
+	memory = mmap(NULL, HUGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB, -1, 0);
+	if (memory == MAP_FAILED)
+		tap_bail("no page of hugetlb's pool of %ld", read_number(HUGE_POOL, -1));
+	fill_part(memory, HUGE, 0, 7);
+	refused(own, memory, MEGA_PAIR_NOT_ELIGIBLE, "hugetlb");
+	tap_equal(wrong_pages(memory, HUGE, 0, 7), 0, "and it has what it had");
+	munmap(memory, HUGE);
+	snprintf(text, sizeof(text), "%ld", pool);
+	set_file(HUGE_POOL, text);
+	tap_equal(read_number(HUGE_POOL, -1), pool, "the pool is as it was");
+}
+
 static void refused_kinds(void)
 {
 	char *own = region(5), *memory;
@@ -286,14 +313,7 @@ static void refused_kinds(void)
 	refused(own, memory, MEGA_PAIR_NOT_ELIGIBLE, "partly locked memory");
 	munmap(memory, HUGE);
 
-	memory = mmap(NULL, HUGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB, -1, 0);
-	if (memory == MAP_FAILED) {
-		tap_note("there is no huge page for hugetlb");
-	} else {
-		memory[0] = 1;
-		refused(own, memory, MEGA_PAIR_NOT_ELIGIBLE, "hugetlb");
-		munmap(memory, HUGE);
-	}
+	refused_hugetlb();
 	tap_equal(wrong_pages(span, GIANT, 0, 1), 0, "nothing of the span was changed by that");
 }
 

@@ -6,6 +6,7 @@
  */
 #define _GNU_SOURCE
 #include <pthread.h>
+#include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/uio.h>
@@ -428,50 +429,84 @@ static unsigned long exchange_some(size_t *whose, uint64_t *state)
 	return done;
 }
 
-/* What else may happen to the pages that change places, and leaves their contents alone. */
-static void nothing_else(void)
+/* What else may happen to the pages that change places, and leaves their contents alone: none of it fails, or it ends the test. */
+static bool nothing_else(uint64_t *state)
 {
+	(void)state;
+	return true;
 }
 
-static void pages_out(void)
+static bool pages_out(uint64_t *state)
 {
+	(void)state;
 	if (madvise(span, PLAYING * HUGE, MADV_PAGEOUT))
 		tap_bail("MADV_PAGEOUT");
+	return true;
 }
 
-static void forks_briefly(void)
+static bool forks_briefly(uint64_t *state)
 {
 	pid_t child = fork();
 
+	(void)state;
 	if (child < 0)
 		tap_bail("fork");
 	if (!child) {
 		usleep(1000);
 		_exit(0);
 	}
-	if (!ended_well(child))
-		tap_bail("a child");
+	return ended_well(child);
 }
 
-static void reads_from_elsewhere(void)
+static bool reads_from_elsewhere(uint64_t *state)
 {
 	static char copy[HUGE];
 	struct iovec local = { copy, HUGE }, remote = { span + HUGE, HUGE };
 
-	if (process_vm_readv(getpid(), &local, 1, &remote, 1, 0) < 0)
-		tap_bail("process_vm_readv");
+	(void)state;
+	return process_vm_readv(getpid(), &local, 1, &remote, 1, 0) == (ssize_t)HUGE;
 }
 
-static void demotes_once(void)
+/* Behind what changes places, and not counted in meanwhile. */
+#define BEHIND (span + 500 * HUGE)
+#define MOVED 8UL
+
+/* To another place and back: what the guest's memory consists of is another mapping meanwhile. Some of it changes places there. */
+static bool moves_what_is_behind(uint64_t *state)
 {
-	demote(device, span);
+	static char *room;
+	struct mega_pair pair;
+	bool whole;
+
+	if (!room)
+		room = map_aligned(MOVED * HUGE);
+	if (mremap(BEHIND, MOVED * HUGE, MOVED * HUGE, MREMAP_MAYMOVE | MREMAP_FIXED, room) != room)
+		tap_bail("mremap");
+	pair = (struct mega_pair) { .first = (uintptr_t)room, .second = (uintptr_t)room + HUGE };
+	whole = !exchange_surely(pair) || exchange_surely(pair);
+	usleep(next(state) % 5000);
+	if (mremap(room, MOVED * HUGE, MOVED * HUGE, MREMAP_MAYMOVE | MREMAP_FIXED, BEHIND) != BEHIND)
+		tap_bail("mremap");
+	return whole;
 }
 
-/* Pairs that were exchanged in the race. */
-static volatile unsigned long exchanged_pairs;
+#define KSM "/sys/kernel/mm/ksm/"
+
+/* Until pages have been merged, a minute at most. */
+static bool are_merged(uint64_t *state)
+{
+	for (unsigned int i = 0; i < 600 && read_number(KSM "pages_sharing", 0) <= 0; i++)
+		usleep(100000);
+	usleep(next(state) % 100000);
+	return read_number(KSM "pages_sharing", 0) > 0;
+}
+
+/* What else happens; how often it has, and has failed; and pairs that were exchanged in the race. */
+static bool (*disturbance)(uint64_t *state);
+static volatile unsigned long acts, failed_acts, exchanged_pairs;
 
 /* What a child shares is not exchanged, nor what is in swap: each time some pairs come through first. */
-static void *disturbing(void *act)
+static void *disturbing(void *unused)
 {
 	uint64_t state = 1;
 
@@ -480,9 +515,10 @@ static void *disturbing(void *act)
 
 		while (!stop && exchanged_pairs == before)
 			usleep(next(&state) % 3000);
-		((void (*)(void))act)();
+		failed_acts += !disturbance(&state);
+		acts++;
 	}
-	return NULL;
+	return unused;
 }
 
 /*
@@ -490,7 +526,7 @@ static void *disturbing(void *act)
  * by is chance. But it counts once at each address in each pass, so what all pages of the same place in their regions have
  * been counted is known.
  */
-static void exchanging(const char *what, void (*act)(void), long seconds)
+static void exchanging(const char *what, bool (*act)(uint64_t *state), long seconds)
 {
 	uint64_t state = 0x9e3779b97f4a7c15ULL;
 	unsigned long rounds = 0, seen = 0;
@@ -501,11 +537,12 @@ static void exchanging(const char *what, void (*act)(void), long seconds)
 	for (size_t i = 0; i < PLAYING; i++)
 		whose[i] = i;
 	stop = false;
-	passes = exchanged_pairs = 0;
+	disturbance = act;
+	passes = acts = failed_acts = exchanged_pairs = 0;
 	promote_surely(device, span);
 	pthread_create(&thread, NULL, counting_few, NULL);
-	pthread_create(&other, NULL, disturbing, (void *)act);
-	for (end = time(NULL) + seconds; time(NULL) < end || passes < 2; rounds++) {
+	pthread_create(&other, NULL, disturbing, NULL);
+	for (end = time(NULL) + seconds; time(NULL) < end || passes < 2 || (exchanged_pairs && !acts); rounds++) {
 		/* It splits the giant page, which is made anew at times. */
 		if (rounds % 64 == 0) {
 			promote(device, span, 0);
@@ -529,10 +566,42 @@ static void exchanging(const char *what, void (*act)(void), long seconds)
 	tap_equal(wrong, 0, "exchanging %s while the guest runs: everything is where it was exchanged to", what);
 	tap_equal(lost, 0, "exchanging %s while the guest runs: nothing that it wrote is lost", what);
 	tap_ok(exchanged_pairs > 0, "exchanging %s while the guest runs: pairs were exchanged", what);
-	tap_note("%lu rounds, %lu pairs, %lu times its tables mapped 1 GiB before; %lu passes of the guest", rounds, exchanged_pairs, seen,
-		 passes);
+	tap_equal(failed_acts, 0, "exchanging %s while the guest runs: what else happened went well", what);
+	tap_note("%lu rounds, %lu pairs, %lu other acts, %lu times its tables mapped 1 GiB before; %lu passes of the guest", rounds,
+		 exchanged_pairs, acts, seen, passes);
 	fill_part(span, PLAYING * HUGE, 0, 1);
 	guest_set_counters(span, 0, PLAYING_PAGES, counted);
+}
+
+/* The end of the span goes to another place and back meanwhile. */
+static void exchanging_against_mremap(long seconds)
+{
+	exchanging("against mremap", moves_what_is_behind, seconds);
+	tap_equal(wrong_pages(BEHIND, MOVED * HUGE, BEHIND - span, 1) +
+		  guest_miscounted(span, (BEHIND - span) / PAGE, MOVED * REGION_PAGES, counted), 0,
+		  "exchanging against mremap while the guest runs: what was moved has what it had");
+}
+
+/* All of the span is searched for pages that are the same, and some behind those that change places are. */
+static void exchanging_against_ksm(long seconds)
+{
+	if (access(KSM "run", W_OK)) {
+		tap_skip("exchanging against KSM", "this kernel has none");
+		return;
+	}
+	memset(BEHIND, 5, HUGE);
+	set_file(KSM "pages_to_scan", "20000");
+	set_file(KSM "sleep_millisecs", "1");
+	if (madvise(span, GIANT, MADV_MERGEABLE))
+		tap_bail("MADV_MERGEABLE");
+	set_file(KSM "run", "1");
+	exchanging("against KSM", are_merged, seconds);
+	set_file(KSM "run", "2");
+	if (madvise(span, GIANT, MADV_UNMERGEABLE))
+		tap_bail("MADV_UNMERGEABLE");
+	set_file(KSM "run", "0");
+	fill_part(BEHIND, HUGE, BEHIND - span, 1);
+	guest_set_counters(span, (BEHIND - span) / PAGE, REGION_PAGES, counted);
 }
 
 /* The guest reads a small part of it, again and again. */
@@ -620,9 +689,11 @@ int main(void)
 	against("emptying blocks", moves_a_region, seconds);
 	if (exchange_available(device)) {
 		exchanging("alone", nothing_else, seconds);
-		exchanging("against demotion", demotes_once, seconds);
+		exchanging("against demotion", only_demotes, seconds);
 		exchanging("against fork", forks_briefly, seconds);
 		exchanging("against readers", reads_from_elsewhere, seconds);
+		exchanging_against_mremap(seconds);
+		exchanging_against_ksm(seconds);
 		if (swaps)
 			exchanging("against reclaim", pages_out, seconds);
 	}

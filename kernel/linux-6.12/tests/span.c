@@ -135,7 +135,7 @@ struct mega_promote promote_surely(int device, char *span)
 	tap_bail("a span is not promoted in %d attempts", ATTEMPTS);
 }
 
-struct mega_promote promote_into(int device, const char *span, uint64_t chunk)
+struct mega_promote promote_quietly(int device, const char *span, uint64_t chunk)
 {
 	int self = pidfd_of(getpid());
 	struct mega_promote request = promote_request(self, span);
@@ -144,6 +144,13 @@ struct mega_promote promote_into(int device, const char *span, uint64_t chunk)
 	if (ioctl(device, MEGA_IOC_PROMOTE, &request))
 		tap_bail("PROMOTE into 0x%lx", chunk);
 	close(self);
+	return request;
+}
+
+struct mega_promote promote_into(int device, const char *span, uint64_t chunk)
+{
+	struct mega_promote request = promote_quietly(device, span, chunk);
+
 	promote_note(&request);
 	return request;
 }

@@ -50,7 +50,8 @@ void promote_note(const struct mega_promote *request);
  */
 struct mega_promote promote_surely(int device, char *span);
 
-/* PROMOTE into a chunk that the span does not lie in, once, and what came of it as a remark. */
+/* PROMOTE into a chunk that the span does not lie in, once; and with what came of it as a remark. */
+struct mega_promote promote_quietly(int device, const char *span, uint64_t chunk);
 struct mega_promote promote_into(int device, const char *span, uint64_t chunk);
 
 /* Has the span promoted into another chunk than it is in, again while pages are busy for a moment. */

@@ -50,11 +50,13 @@ monitor() {
 	die "QEMU's monitor did not answer to: $1"
 }
 
-# hear WORD: waits until the guest says it.
+# hear WORD: waits until the guest says it; what else it says is repeated on standard error.
 hear() {
 	local line
 	while next_line "$from_guest"; do
-		[[ ${line%$'\r'} != "$1" ]] || return 0
+		line=${line%$'\r'}
+		[[ $line != "$1" ]] || return 0
+		echo "the guest: $line" >&2
 	done
 	die "the guest did not say: $1; see its report"
 }

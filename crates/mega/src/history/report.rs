@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use super::Slot;
-use crate::report::Mode;
+use crate::report::{HostPage, Mode};
 
 /// What `mega report --json` prints.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -32,6 +32,12 @@ pub(crate) struct DayReport {
     pub(crate) made: u64,
     /// The machine's memory.
     pub(crate) memory: u64,
+    /// By which pages the host of this guest maps what the guest maps; `null` on a machine that is no guest, or where an older mega answers.
+    #[serde(default)]
+    pub(crate) host_page: Option<HostPage>,
+    /// Whether one of the processes that it manages runs a virtual machine by KVM, whose own page sizes are not known here.
+    #[serde(default)]
+    pub(crate) runs_guest: bool,
     /// Where the slots are kept; `null` where they end with the daemon.
     pub(crate) kept_in: Option<PathBuf>,
     /// The length of a slot.

@@ -134,6 +134,14 @@ impl Snapshot {
         }
     }
 
+    /// Whether one of the processes runs a virtual machine.
+    pub(crate) fn runs_guest(&self) -> bool {
+        let vmms = Vmms::of(self.host.kernel().as_ref());
+        let latest = self.groups.iter().filter_map(|group| group.latest.as_ref());
+        let mut processes = latest.flat_map(|report| &report.processes);
+        processes.any(|summary| vmms.contain(summary.process.pid))
+    }
+
     /// A close look at one process, as far as the manager took one.
     ///
     /// # Errors

@@ -27,6 +27,8 @@ pub(crate) struct Row {
     pub(crate) tally: TallyReport,
     /// CPU seconds that huge pages saved it; `None` where that is not known.
     pub(crate) saved: Option<Estimate>,
+    /// Whether it runs a virtual machine, whose own page sizes are not known here.
+    pub(crate) runs_guest: bool,
     /// Why it cannot be observed, if it cannot.
     pub(crate) refused: Option<String>,
 }
@@ -74,6 +76,7 @@ pub(crate) fn rows(managers: &[ManagerStatus]) -> Vec<Row> {
                 observed: process.observed,
                 tally: process.tally.clone(),
                 saved: process.saved_cpu_seconds,
+                runs_guest: process.runs_guest,
                 refused: None,
             };
             rows.extend(group.processes.iter().map(row));
@@ -86,6 +89,7 @@ pub(crate) fn rows(managers: &[ManagerStatus]) -> Vec<Row> {
                 observed: Observed::default(),
                 tally: TallyReport::default(),
                 saved: None,
+                runs_guest: false,
                 refused: Some(refused.why.clone()),
             }));
         }
@@ -174,6 +178,7 @@ pub(crate) mod tests {
             },
             tally: TallyReport::default(),
             saved: None,
+            runs_guest: false,
             refused: None,
         }
     }

@@ -70,6 +70,7 @@ pub(crate) fn header(host: &Host, subject: &str, interval: Option<Duration>) -> 
         cpus: std::thread::available_parallelism()
             .map_or(0, |cpus| u32::try_from(cpus.get()).unwrap_or(u32::MAX)),
         split_gives_back: examination.split_gives_back(),
+        is_guest: Some(host.is_guest()),
         ..Header::default()
     }
 }

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use mega_linux::exchanges::{Exchanges, refusal_in_words};
+use mega_record::Header;
 use serde::{Deserialize, Serialize};
 
 use super::causes_in_words;
@@ -91,6 +92,11 @@ impl HostPage {
         is_guest.then_some(of_guest)
     }
 
+    /// Of the machine that a recording was made on; `None` also where it does not say.
+    pub(crate) fn of_recording(header: &Header) -> Option<Self> {
+        HostPage::of(header.is_guest == Some(true), false)
+    }
+
     /// The host's side of a pair of page sizes.
     pub(crate) fn in_words(self) -> &'static str {
         match self {
@@ -112,6 +118,18 @@ pub(crate) fn sizes_in_words(host_page: Option<HostPage>, runs_guest: bool) -> O
     match (as_guest, as_host) {
         (Some(below), Some(above)) => Some(format!("{below}; {above}")),
         (below, above) => below.or(above),
+    }
+}
+
+/// The same where there is room for few words. Empty where neither is so.
+pub(crate) fn sizes_in_few_words(host_page: Option<HostPage>, runs_guest: bool) -> &'static str {
+    match (host_page, runs_guest) {
+        (None, false) => "",
+        (Some(HostPage::Unknown), false) => "host unknown",
+        (Some(HostPage::AtMostHuge), false) => "host 2 MiB at most",
+        (None, true) => "guest unknown",
+        (Some(HostPage::Unknown), true) => "host and guest unknown",
+        (Some(HostPage::AtMostHuge), true) => "host 2 MiB at most, guest unknown",
     }
 }
 
@@ -163,5 +181,10 @@ mod tests {
         assert_eq!(sizes_in_words(None, true).as_deref(), Some(host));
         let nested = format!("{guest}; {host}");
         assert_eq!(sizes_in_words(unknown, true), Some(nested));
+        let few = |page, runs| sizes_in_few_words(page, runs);
+        assert_eq!(few(None, false), "");
+        assert_eq!(few(unknown, false), "host unknown");
+        assert_eq!(few(None, true), "guest unknown");
+        assert_eq!(few(unknown, true), "host and guest unknown");
     }
 }

@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize};
 
 pub(crate) use action::{ActionReport, Words, words};
 pub(crate) use coverage::{CoverageReport, Managed, ProcessCoverage, free_blocks};
-pub(crate) use exchange::{ExchangeReport, HostPage, sizes_in_words};
+pub(crate) use exchange::{ExchangeReport, HostPage, sizes_in_few_words, sizes_in_words};
 pub(crate) use gain::GainReport;
 pub(crate) use process::{CellReport, LastFailure, MappingReport, ProcessDetail, TallyReport};
 pub(crate) use record::{RecordReport, TapeReport};

@@ -4,8 +4,10 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use super::HostPage;
+
 /// What `mega record --json` prints.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub(crate) struct RecordReport {
     pub(crate) version: u32,
     pub(crate) file: PathBuf,
@@ -26,6 +28,10 @@ pub(crate) struct RecordReport {
     pub(crate) measuring_share: f64,
     /// CPU time of all else: making what was seen into a file. A manager that does not record does without.
     pub(crate) recording_share: f64,
+    /// By which pages the host of this guest maps what was recorded; `null` on a machine that is no guest.
+    pub(crate) host_page: Option<HostPage>,
+    /// Whether one of the processes runs a virtual machine by KVM, whose own page sizes are not known here.
+    pub(crate) runs_guest: bool,
 }
 
 /// The recording that a manager makes: a part of its status.

@@ -7,7 +7,7 @@ use mega_record::replay::{Course, Point, Translation};
 use mega_record::{Ending, Header, Usable};
 use serde::Serialize;
 
-use super::Actions;
+use super::{Actions, HostPage};
 
 /// What `mega replay --json` prints.
 #[derive(Clone, Debug, Serialize)]
@@ -53,6 +53,8 @@ pub(crate) struct RecordingReport {
     pub(crate) contiguity: u64,
     /// Bytes that the host exchanged for giant pages instead of a copy, for a manager that ran when it was recorded.
     pub(crate) exchanged: u64,
+    /// By which pages the host mapped what was recorded in its guest; `null` where it was no guest, or the recording does not say.
+    pub(crate) host_page: Option<HostPage>,
 }
 
 impl RecordingReport {
@@ -76,6 +78,7 @@ impl RecordingReport {
             resident: course.last.recorded,
             contiguity: course.recorded_contiguity,
             exchanged: course.recorded_exchanged,
+            host_page: HostPage::of_recording(header),
         }
     }
 }

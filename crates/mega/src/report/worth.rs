@@ -3,7 +3,7 @@
 use mega_core::worth::Worth;
 use serde::Serialize;
 
-use super::Memory;
+use super::{HostPage, Memory};
 
 /// What `mega worth --json` prints of a process or a command.
 #[derive(Clone, Debug, Serialize)]
@@ -20,6 +20,10 @@ pub(crate) struct WorthReport {
     pub(crate) obstacles: Vec<Obstacle>,
     /// The machine's memory now.
     pub(crate) memory: Memory,
+    /// By which pages the host of this guest maps what the guest maps; `null` on a machine that is no guest.
+    pub(crate) host_page: Option<HostPage>,
+    /// Whether it runs a virtual machine by KVM, whose own page sizes are not known here.
+    pub(crate) runs_guest: bool,
 }
 
 /// What `mega worth --select NAME --json` prints.

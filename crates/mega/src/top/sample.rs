@@ -6,7 +6,7 @@ use mega_linux::kernel::{Kernel, LiveKernel};
 use mega_linux::observe::pressure;
 use serde::{Deserialize, Serialize};
 
-use crate::report::{ManagerStatus, Memory, ProcessDetail};
+use crate::report::{HostPage, ManagerStatus, Memory, ProcessDetail};
 
 /// What is known at one moment.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -49,6 +49,18 @@ impl Sample {
             .iter()
             .rev()
             .find_map(|manager| manager.memory)
+    }
+
+    /// By which pages a guest's host maps what the guest maps; `None` where the machine is no guest.
+    pub(crate) fn host_page(&self) -> Option<HostPage> {
+        self.managers.iter().find_map(|manager| manager.host_page)
+    }
+
+    /// Whether one of the processes runs a virtual machine.
+    pub(crate) fn runs_guest(&self) -> bool {
+        let groups = self.managers.iter().flat_map(|manager| &manager.groups);
+        let mut processes = groups.flat_map(|group| &group.processes);
+        processes.any(|process| process.runs_guest)
     }
 
     /// How many free blocks there are of each order; empty where it is not known.

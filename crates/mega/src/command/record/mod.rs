@@ -21,7 +21,7 @@ use crate::cli::Record;
 use crate::exit::Failure;
 use crate::output;
 use crate::recording;
-use crate::report::RecordReport;
+use crate::report::{RecordReport, sizes_in_words};
 use crate::signals::Signals;
 use crate::supervise::Supervisor;
 use recorder::{Recorder, Rhythm};
@@ -135,6 +135,9 @@ fn in_words(report: &RecordReport) -> String {
         report.measuring_share * 100.0,
         report.recording_share * 100.0,
     );
+    if let Some(sizes) = sizes_in_words(report.host_page, report.runs_guest) {
+        text += &format!("\n{sizes}");
+    }
     if report.missed > 0 {
         text += &format!(
             "\n{} more looks were due and missed: a longer --interval fits this program better",
@@ -147,6 +150,7 @@ fn in_words(report: &RecordReport) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::report::HostPage;
 
     #[test]
     fn missed_looks_are_told_where_there_are_some() {
@@ -162,6 +166,8 @@ mod tests {
             looking_share: 0.0123,
             measuring_share: 0.003,
             recording_share: 0.0001,
+            host_page: None,
+            runs_guest: false,
         };
         assert_eq!(
             in_words(&report),
@@ -169,5 +175,18 @@ mod tests {
         );
         report.missed = 3;
         assert!(in_words(&report).contains("\n3 more looks"));
+    }
+
+    #[test]
+    fn a_guest_says_whose_page_sizes_it_recorded() {
+        let report = RecordReport {
+            host_page: Some(HostPage::Unknown),
+            ..RecordReport::default()
+        };
+        let text = in_words(&report);
+        assert!(
+            text.ends_with("\npage sizes are this guest's, host unknown"),
+            "{text}"
+        );
     }
 }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mega_core::{Machine, ProcessId};
+use mega_linux::guest::Vmms;
 use mega_linux::process::claim::{Claim, Claims};
 use mega_linux::run_dir::RunDir;
 use mega_linux::{Host, LinuxMachine, MachineOptions};
@@ -17,7 +18,7 @@ use super::touches::TouchMeter;
 use crate::exit::Failure;
 use crate::output;
 use crate::recording::{self, Heard, Shared, Told, free_lists};
-use crate::report::{RecordReport, VERSION};
+use crate::report::{HostPage, RecordReport, VERSION};
 
 /// When looks are made.
 #[derive(Clone, Copy, Debug)]
@@ -61,6 +62,8 @@ pub(super) struct Recorder<W> {
     missed: u64,
     told: Told,
     heard: Heard,
+    /// Whether one of those that were recorded does.
+    runs_guest: bool,
 }
 
 impl<W: Write> Recorder<W> {
@@ -99,6 +102,7 @@ impl<W: Write> Recorder<W> {
             missed: 0,
             told: Told::default(),
             heard: calls.listen(),
+            runs_guest: false,
         })
     }
 
@@ -156,6 +160,8 @@ impl<W: Write> Recorder<W> {
                     None
                 }
             };
+            let vmms = Vmms::of(self.host.kernel().as_ref());
+            self.runs_guest |= claim.is_some() && vmms.contain(process.pid);
             self.claimed.insert(process, claim);
         }
         let targets = self.claimed.iter().filter(|(_, claim)| claim.is_some());
@@ -247,6 +253,8 @@ impl<W: Write> Recorder<W> {
             looking_share: share(self.looking),
             measuring_share: share(self.measuring),
             recording_share: share(used.saturating_sub(self.looking + self.measuring)),
+            host_page: HostPage::of(self.host.is_guest(), false),
+            runs_guest: self.runs_guest,
         })
     }
 }

@@ -158,6 +158,12 @@ fn notes(report: &ReplayReport) -> Vec<String> {
             bytes::format(recording.exchanged)
         ));
     }
+    if let Some(host) = recording.host_page {
+        notes.push(format!(
+            "It was recorded in a guest: page sizes are the guest's, {}.",
+            host.in_words()
+        ));
+    }
     if recording.tracker == "damon" {
         notes.push("It was made of a record of damo's. DAMON does not say what is mapped, nor by which pages: all of its regions are taken to be, by base pages. Nor does it say what memory is free: without --memory nothing is, and no promotion succeeds.".to_owned());
     }

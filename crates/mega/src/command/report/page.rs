@@ -9,7 +9,7 @@ use super::reasons::{help, rest_in_words};
 use super::summary::Summary;
 use crate::history::{DayReport, Done, SelectionSlot, Slot};
 use crate::processes::{cpu_time, cpu_time_within};
-use crate::report::{Mode, causes_in_words};
+use crate::report::{Mode, causes_in_words, sizes_in_words};
 use crate::share::{percent, share};
 use crate::utc;
 
@@ -146,6 +146,9 @@ impl Part<'_> {
         );
         if giant > 0 {
             covered += &format!(", {} of it in giant ones", bytes::format(giant));
+        }
+        if let Some(sizes) = sizes_in_words(self.day.host_page, self.day.runs_guest) {
+            covered += &format!("; {sizes}");
         }
         let mut gained = format!(
             "{} promoted to huge pages, {} given back",
@@ -529,6 +532,7 @@ pub(super) mod tests {
     use super::super::summary::tests::slot;
     use super::*;
     use crate::history::RefusedNow;
+    use crate::report::HostPage;
 
     fn day(slots: Vec<Slot>) -> DayReport {
         DayReport {
@@ -542,6 +546,8 @@ pub(super) mod tests {
             started: 1_795_500_000,
             made: 1_795_587_000,
             memory: 16 << 30,
+            host_page: None,
+            runs_guest: false,
             kept_in: None,
             slot_seconds: 300,
             slots,
@@ -601,6 +607,21 @@ pub(super) mod tests {
         assert!((23..=24).contains(&rows), "{rows}");
         assert_eq!(page.matches("role=\"img\"").count(), 2);
         assert!(page.len() < 200 << 10, "{}", page.len());
+    }
+
+    #[test]
+    fn whose_page_sizes_these_are_is_said_in_a_guest_and_of_one() {
+        let mut day = day(vec![slot(0, 4 << 30, 3 << 30)]);
+        assert!(!draw(std::slice::from_ref(&day)).contains("page sizes are"));
+        day.host_page = Some(HostPage::Unknown);
+        day.runs_guest = true;
+        let page = draw(std::slice::from_ref(&day));
+        for whose in [
+            "page sizes are this guest's, host unknown",
+            "guest's memory, guest unknown",
+        ] {
+            assert!(page.contains(whose), "{whose}: {page}");
+        }
     }
 
     #[test]

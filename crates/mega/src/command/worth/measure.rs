@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use mega_core::ProcessId;
 use mega_core::worth::{Calibration, predict};
+use mega_linux::guest::Vmms;
 use mega_linux::kernel::Kernel;
 use mega_linux::observe::memory;
 use mega_linux::process::claim::{Claim, ClaimError, Claims};
@@ -15,7 +16,7 @@ use mega_linux::{Host, LinuxMachine, MachineOptions, process};
 use super::obstacles;
 use crate::exit::Failure;
 use crate::output;
-use crate::report::{Memory, VERSION, WorthReport};
+use crate::report::{HostPage, Memory, VERSION, WorthReport};
 
 /// Measures processes, one after the other.
 pub(super) struct Meter {
@@ -79,6 +80,8 @@ impl Meter {
             obstacles,
             memory: Memory::from(&memory),
             worth,
+            host_page: HostPage::of(self.host.is_guest(), false),
+            runs_guest: Vmms::of(kernel).contain(process.pid),
         })
     }
 }

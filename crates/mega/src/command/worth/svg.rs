@@ -129,6 +129,8 @@ mod tests {
             worth: worth(),
             obstacles: Vec::new(),
             memory: Memory::from(&MemoryObservation::default()),
+            host_page: None,
+            runs_guest: false,
         };
         let picture = draw(&[report.clone(), report]);
         assert!(picture.starts_with("<svg") && picture.ends_with("</svg>\n"));

@@ -7,7 +7,7 @@ use mega_core::table::Table;
 use mega_core::worth::{CurvePoint, Estimate, Worth};
 
 use crate::report::gain::{percent, seconds, share};
-use crate::report::{Obstacle, WorthReport};
+use crate::report::{Obstacle, WorthReport, sizes_in_words};
 
 /// Characters of the longest bar of the plot.
 const BAR: usize = 40;
@@ -46,6 +46,9 @@ pub(super) fn in_words(report: &WorthReport) -> String {
         text += &format!("\n{}", curve(worth));
     }
     text += &format!("\n{}", mappings(worth));
+    if let Some(sizes) = sizes_in_words(report.host_page, report.runs_guest) {
+        text += &format!("{sizes}\n");
+    }
     text += &obstacles(&report.obstacles);
     text
 }
@@ -198,7 +201,7 @@ pub(super) mod tests {
 
     use super::super::obstacles::tests::worth;
     use super::*;
-    use crate::report::{Memory, VERSION};
+    use crate::report::{HostPage, Memory, VERSION};
 
     /// Of a process that was measured for 3 s.
     pub(in super::super) fn report(worth: Worth) -> WorthReport {
@@ -216,6 +219,8 @@ pub(super) mod tests {
                 why: "so".to_owned(),
             }],
             memory: Memory::from(&MemoryObservation::default()),
+            host_page: None,
+            runs_guest: false,
         }
     }
 
@@ -232,6 +237,17 @@ pub(super) mod tests {
         ] {
             assert!(text.contains(part), "{part}\n{text}");
         }
+    }
+
+    #[test]
+    fn whose_page_sizes_these_are_is_said_in_a_guest_and_of_one() {
+        let mut report = report(worth());
+        assert!(!in_words(&report).contains("page sizes"));
+        report.host_page = Some(HostPage::Unknown);
+        report.runs_guest = true;
+        let text = in_words(&report);
+        let both = "page sizes are this guest's, host unknown; page sizes are the host's behind a guest's memory, guest unknown\n";
+        assert!(text.contains(both), "{text}");
     }
 
     #[test]

@@ -7,7 +7,9 @@ use super::theme::Theme;
 use super::units::{count, duration, short};
 use super::{bar, named};
 use crate::processes;
-use crate::report::{Actions, ManagerStatus, Memory, Mode, Observed, causes_in_words};
+use crate::report::{
+    Actions, HostPage, ManagerStatus, Memory, Mode, Observed, causes_in_words, sizes_in_few_words,
+};
 use crate::share::{percent, share};
 use crate::top::sample::Sample;
 use crate::top::state::{Origin, State};
@@ -210,10 +212,11 @@ fn coverage(state: &State, sample: &Sample, wide: usize, theme: Theme) -> Line<'
         giant => format!(", giant {}", short(giant)),
     };
     let text = format!(
-        "huge {} of {} ({}){giant}{} ",
+        "huge {} of {} ({}){giant}{}{} ",
         short(all.huge),
         short(all.mapped),
         percent(share(all.huge, all.mapped)),
+        whose(sample.host_page(), sample.runs_guest()),
         saved(sample)
     );
     let text = format!("{text:<46}");
@@ -224,6 +227,14 @@ fn coverage(state: &State, sample: &Sample, wide: usize, theme: Theme) -> Line<'
         theme,
         [Span::raw(text), Span::styled(history, theme.huge())],
     )
+}
+
+/// Whose the page sizes are that are not shown, where another machine's tables lie below or above: ", host unknown".
+pub(super) fn whose(host_page: Option<HostPage>, runs_guest: bool) -> String {
+    match sizes_in_few_words(host_page, runs_guest) {
+        "" => String::new(),
+        words => format!(", {words}"),
+    }
 }
 
 /// The CPU time that huge pages saved, as far as gains were measured; nothing where none was.

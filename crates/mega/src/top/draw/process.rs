@@ -12,6 +12,7 @@ use crate::processes::{Row, cpu_time_within};
 use crate::report::{CellReport, GroupStatus, MappingReport, ProcessDetail};
 use crate::share::{percent, share};
 use crate::top::layout::Layout;
+use crate::top::sample::Sample;
 use crate::top::state::{Key, State};
 
 pub(super) fn lines(state: &State, key: Key, theme: Theme) -> Vec<Line<'static>> {
@@ -25,7 +26,10 @@ pub(super) fn lines(state: &State, key: Key, theme: Theme) -> Vec<Line<'static>>
         }
     }
     let detail = state.details.get(&key);
-    lines.extend(strip(detail, width, theme));
+    let host_page = state.sample.as_ref().and_then(Sample::host_page);
+    let runs_guest = state.row(key).is_some_and(|row| row.runs_guest);
+    let whose = machine::whose(host_page, runs_guest);
+    lines.extend(strip(detail, &whose, width, theme));
     lines.extend(over_time(state, key, width, theme));
     lines.push(why(state, key, detail, theme));
     lines
@@ -70,7 +74,12 @@ fn facts(row: &Row, theme: Theme) -> [Line<'static>; 2] {
 }
 
 /// The whole of its memory, in address order: page sizes above, heat below.
-fn strip(detail: Option<&ProcessDetail>, width: usize, theme: Theme) -> [Line<'static>; 4] {
+fn strip(
+    detail: Option<&ProcessDetail>,
+    whose: &str,
+    width: usize,
+    theme: Theme,
+) -> [Line<'static>; 4] {
     let mappings = detail.map_or(&[][..], |detail| &detail.mappings);
     let cells: Vec<&CellReport> = mappings.iter().flat_map(|seen| &seen.cells).collect();
     let knows_heat = mappings.iter().any(|mapping| mapping.accessed.is_some());
@@ -102,7 +111,7 @@ fn strip(detail: Option<&ProcessDetail>, width: usize, theme: Theme) -> [Line<'s
         _ => String::new(),
     };
     let legend = format!(
-        "{base} base  {mixed} both  {huge} huge  {giant} giant; below, taller: more of it was used"
+        "{base} base  {mixed} both  {huge} huge  {giant} giant{whose}; below, taller: more of it was used"
     );
     [
         named("pages", theme, pages),

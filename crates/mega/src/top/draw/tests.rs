@@ -4,6 +4,7 @@
 use std::path::PathBuf;
 
 use super::{Theme, scene};
+use crate::report::HostPage;
 use crate::top::state::State;
 use crate::top::update::Event;
 
@@ -42,6 +43,26 @@ fn one_process_uses_a_large_screen() {
         "process-200x50.txt",
         &scene::text_of(&scene::opened((200, 50))),
     );
+}
+
+#[test]
+fn whose_page_sizes_these_are_is_said_in_a_guest_and_of_one() {
+    let busy = || scene::busy((80, 24));
+    assert!(!scene::text_of(&busy()).contains("unknown"));
+    let in_a_guest = |state: &mut State| {
+        let sample = state.sample.as_mut().expect("a sample");
+        sample.managers[0].host_page = Some(HostPage::Unknown);
+    };
+    let mut state = busy();
+    in_a_guest(&mut state);
+    assert!(scene::text_of(&state).contains(", host unknown"));
+    let mut state = scene::opened((80, 24));
+    in_a_guest(&mut state);
+    assert!(scene::text_of(&state).contains("host unknown"));
+    let mut state = busy();
+    let sample = state.sample.as_mut().expect("a sample");
+    sample.managers[0].groups[0].processes[0].runs_guest = true;
+    assert!(scene::text_of(&state).contains(", guest unknown"));
 }
 
 #[test]

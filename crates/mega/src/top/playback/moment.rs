@@ -12,7 +12,7 @@ use mega_record::{Acted, Header, Look};
 
 use crate::manager::closeup;
 use crate::report::{
-    Actions, GroupStatus, LastFailure, ManagerStatus, Memory, Mode, Observed, OwnCost,
+    Actions, GroupStatus, HostPage, LastFailure, ManagerStatus, Memory, Mode, Observed, OwnCost,
     ProcessDetail, ProcessReport, TallyReport,
 };
 use crate::top::sample::Sample;
@@ -149,7 +149,7 @@ impl Known {
             groups: vec![group],
             compaction: None,
             exchange: None,
-            host_page: None,
+            host_page: HostPage::of_recording(header),
             process_lists: 0,
             last_error: None,
         };

@@ -9,7 +9,7 @@ use mega_record::overview::{ActionCounts, Overview, ProcessOverview};
 use mega_record::{Header, Look, Usable};
 use serde::Serialize;
 
-use crate::report::{Observed, VERSION};
+use crate::report::{HostPage, Observed, VERSION};
 
 /// Points of each value over time, at most.
 const POINTS: usize = 240;
@@ -22,6 +22,8 @@ pub(in crate::command::report) struct RecordedReport {
     pub(super) version: u32,
     pub(super) file: PathBuf,
     pub(super) header: Header,
+    /// By which pages the host mapped what was recorded in its guest; `null` where it was no guest, or the recording does not say.
+    pub(super) host_page: Option<HostPage>,
     pub(super) looks: u64,
     pub(super) missed: u64,
     pub(super) seconds: f64,
@@ -147,6 +149,7 @@ impl Gathered {
         RecordedReport {
             version: VERSION,
             file: file.to_owned(),
+            host_page: HostPage::of_recording(&self.header),
             looks: self.usable.looks,
             missed: self.overview.missed,
             seconds,

@@ -61,12 +61,16 @@ fn mean(points: &[PointReport], value: impl Fn(&PointReport) -> u64) -> u64 {
 fn covered(report: &RecordedReport) -> String {
     let huge = mean(&report.points, |point| point.huge);
     let mapped = mean(&report.points, |point| point.mapped);
-    format!(
+    let covered = format!(
         "{} of {} in huge pages on average ({})",
         bytes::format(huge),
         bytes::format(mapped),
         percent(share(huge, mapped))
-    )
+    );
+    match report.host_page {
+        Some(host) => format!("{covered}; page sizes are the guest's, {}", host.in_words()),
+        None => covered,
+    }
 }
 
 fn at_a_glance(report: &RecordedReport) -> String {
@@ -311,6 +315,7 @@ mod tests {
     use crate::command::report::page::tests::is_balanced;
     use crate::command::report::recording::{draw, read};
     use crate::recorded::{self, HUGE_FROM, LOOKS};
+    use crate::report::HostPage;
     use mega_core::HUGE_PAGE_SIZE;
 
     #[test]
@@ -350,6 +355,18 @@ mod tests {
         for what in ["<script", "<link", "<img", "src=", "@import", "url("] {
             assert!(!page.contains(what), "{what}");
         }
+    }
+
+    #[test]
+    fn a_recording_of_a_guest_says_whose_page_sizes_it_has() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("a.rec");
+        recorded::write(&path);
+        let mut report = read(&path).expect("a report");
+        assert!(report.host_page.is_none() && !draw(&report).contains("page sizes are"));
+        report.header.is_guest = Some(true);
+        report.host_page = HostPage::of_recording(&report.header);
+        assert!(draw(&report).contains("page sizes are the guest's, host unknown"));
     }
 
     #[test]
