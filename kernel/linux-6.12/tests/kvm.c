@@ -492,10 +492,15 @@ static bool moves_what_is_behind(uint64_t *state)
 
 #define KSM "/sys/kernel/mm/ksm/"
 
-/* Until pages have been merged, a minute at most. */
+/*
+ * What changes places is searched for pages that are the same, and some behind it, which are. No more: a search of all of the span
+ * takes minutes where each access is checked. Until pages have been merged, ten minutes at most.
+ */
 static bool are_merged(uint64_t *state)
 {
-	for (unsigned int i = 0; i < 600 && read_number(KSM "pages_sharing", 0) <= 0; i++)
+	if (madvise(span, PLAYING * HUGE, MADV_MERGEABLE) || madvise(BEHIND, HUGE, MADV_MERGEABLE))
+		tap_bail("MADV_MERGEABLE");
+	for (unsigned int i = 0; i < 6000 && read_number(KSM "pages_sharing", 0) <= 0; i++)
 		usleep(100000);
 	usleep(next(state) % 100000);
 	return read_number(KSM "pages_sharing", 0) > 0;
@@ -582,7 +587,7 @@ static void exchanging_against_mremap(long seconds)
 		  "exchanging against mremap while the guest runs: what was moved has what it had");
 }
 
-/* All of the span is searched for pages that are the same, and some behind those that change places are. */
+/* Pages behind those that change places are the same, and are merged meanwhile. */
 static void exchanging_against_ksm(long seconds)
 {
 	if (access(KSM "run", W_OK)) {
@@ -592,8 +597,6 @@ static void exchanging_against_ksm(long seconds)
 	memset(BEHIND, 5, HUGE);
 	set_file(KSM "pages_to_scan", "20000");
 	set_file(KSM "sleep_millisecs", "1");
-	if (madvise(span, GIANT, MADV_MERGEABLE))
-		tap_bail("MADV_MERGEABLE");
 	set_file(KSM "run", "1");
 	exchanging("against KSM", are_merged, seconds);
 	set_file(KSM "run", "2");
