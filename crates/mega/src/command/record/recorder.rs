@@ -204,6 +204,7 @@ impl<W: Write> Recorder<W> {
             news,
             observation,
             actions: Vec::new(),
+            compacted: Vec::new(),
             calls,
             calls_lost,
         };
