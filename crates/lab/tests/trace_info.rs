@@ -6,10 +6,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::time::Duration;
 
+use mega_core::compaction::{Emptied, MigrationCounts, Stopped, ToEmpty, Unit};
 use mega_core::{
     HUGE_PAGE_SIZE, Observation, PageSize, ProcessId, ProcessObservation, Region, RegionObservation,
 };
-use mega_record::{Header, Look, News, Writer};
+use mega_record::{Compacted, Header, Look, News, Writer};
 use serde_json::Value;
 
 const PROCESS: ProcessId = ProcessId {
@@ -55,6 +56,11 @@ fn recording(folder: &Path) -> PathBuf {
                 others: first.then(|| vec!["DAMON runs".to_owned()]),
                 ..News::default()
             },
+            compacted: if second == 30 {
+                [Stopped::Emptied, Stopped::NoMemory].map(chunk).to_vec()
+            } else {
+                Vec::new()
+            },
             ..Look::default()
         };
         writer.write(&look).unwrap();
@@ -62,6 +68,27 @@ fn recording(folder: &Path) -> PathBuf {
     let path = folder.join("a.rec");
     std::fs::write(&path, writer.finish().unwrap().0).unwrap();
     path
+}
+
+/// A chunk out of which a block's pages were moved.
+fn chunk(stopped: Stopped) -> Compacted {
+    Compacted {
+        at: Duration::from_secs(30),
+        emptied: Emptied {
+            target: ToEmpty {
+                unit: Unit::Chunk,
+                first_pfn: 1 << 18,
+                pages: 512,
+                empties: true,
+            },
+            stopped,
+            counts: MigrationCounts {
+                migrated: 512,
+                ..MigrationCounts::default()
+            },
+            took: Duration::from_millis(1),
+        },
+    }
 }
 
 fn trace_info(file: &Path, options: &[&str]) -> Output {
@@ -96,6 +123,8 @@ fn what_was_used_what_was_not_and_what_is_hidden_are_told_apart() {
         "1 looks were missed",
         "also: DAMON runs",
         "prog",
+        "compaction for it: 2 chunks: 1 emptied, 1 no memory; 4 MiB moved in 2.0 ms",
+        "`e` blocks or chunks emptied",
     ] {
         assert!(text.contains(part), "{part} is missing in {text}");
     }
@@ -113,7 +142,16 @@ fn json_and_picture_have_the_same() {
     assert_eq!(info["processes"][0]["accessed"], 2 * HUGE_PAGE_SIZE);
     assert_eq!(info["processes"][0]["huge"], HUGE_PAGE_SIZE);
     assert_eq!(info["heat"]["rows"].as_array().unwrap().len(), 3);
+    let at = info["heat"]["compacted"].as_array().unwrap().iter();
+    let at: Vec<&Value> = at.filter(|cell| cell["emptied"] != 0).collect();
+    assert_eq!(at.len(), 1, "{info}");
+    assert_eq!(
+        (&at[0]["failed"], &at[0]["pages_migrated"]),
+        (&1.into(), &1024.into())
+    );
+    assert_eq!(info["compaction"]["stopped"]["no_memory"], 1);
     let picture = std::fs::read_to_string(picture).unwrap();
+    assert!(picture.contains("blocks or chunks emptied"));
     assert!(picture.starts_with("<svg") && picture.ends_with("</svg>\n"));
     let other = trace_info(&file, &["--pid=8"]);
     assert_eq!(other.status.code(), Some(1));

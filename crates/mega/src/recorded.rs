@@ -5,11 +5,12 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
+use mega_core::compaction::{Emptied, MigrationCounts, Stopped, ToEmpty, Unit};
 use mega_core::{
     Action, ActionKind, Cause, HUGE_PAGE_SIZE, MemoryObservation, Observation, Outcome, PageSize,
     ProcessId, ProcessObservation, Region, RegionObservation, RegionRef,
 };
-use mega_record::{Acted, FreeList, Header, Look, News, Writer};
+use mega_record::{Acted, Compacted, FreeList, Header, Look, News, Writer};
 
 /// How many looks it has.
 pub(crate) const LOOKS: u64 = 100;
@@ -95,7 +96,34 @@ fn look(number: u64) -> Look {
             HUGE_FROM => (0..=number).map(promoted).collect(),
             _ => Vec::new(),
         },
+        compacted: match number + 1 {
+            HUGE_FROM => [Stopped::Emptied, Stopped::Busy].map(emptied).to_vec(),
+            _ => Vec::new(),
+        },
         ..Look::default()
+    }
+}
+
+/// A block that half of a block's pages were moved out of.
+fn emptied(stopped: Stopped) -> Compacted {
+    Compacted {
+        at: Duration::from_secs(HUGE_FROM - 1),
+        emptied: Emptied {
+            target: ToEmpty {
+                unit: Unit::Block,
+                first_pfn: 512 * 4096,
+                pages: 256,
+                empties: true,
+            },
+            stopped,
+            counts: MigrationCounts {
+                scanned: 512,
+                isolated: 256,
+                migrated: 256,
+                failed: 0,
+            },
+            took: Duration::from_micros(300),
+        },
     }
 }
 

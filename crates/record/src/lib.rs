@@ -21,6 +21,6 @@ pub mod reader;
 pub mod replay;
 pub mod writer;
 
-pub use look::{Acted, FreeList, Header, Look, News, TouchRate};
+pub use look::{Acted, Compacted, FreeList, Header, Look, News, TouchRate};
 pub use reader::{Ending, Reader, Usable};
 pub use writer::Writer;

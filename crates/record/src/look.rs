@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::time::Duration;
 
+use mega_core::compaction::Emptied;
 use mega_core::worth::Touches;
 use mega_core::{Action, Call, Gain, Observation, Outcome, ProcessId};
 use serde::{Deserialize, Serialize};
@@ -70,6 +71,8 @@ pub struct Look {
     pub news: News,
     /// What a manager did between this look and the next, in its order. Empty where none managed or who recorded did not hear of it.
     pub actions: Vec<Acted>,
+    /// What its compaction tried to empty in that time, in its order: for what the promotions lacked.
+    pub compacted: Vec<Compacted>,
     /// What processes did to their mappings since the last look, the oldest first; none of it is later than this look. Calls that
     /// concern less than 64 KiB are left out.
     pub calls: Vec<Call>,
@@ -101,6 +104,15 @@ pub struct Acted {
     pub action: Action,
     /// What came of it, as the manager saw it.
     pub outcome: Outcome,
+}
+
+/// A block or chunk of physical memory that a manager's compaction tried to empty, and what came of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Compacted {
+    /// When it was over, since the recording began.
+    pub at: Duration,
+    /// Which, why it ended, what was moved, and how long that took.
+    pub emptied: Emptied,
 }
 
 /// The free areas of a NUMA node.

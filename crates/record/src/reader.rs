@@ -9,9 +9,11 @@ use mega_core::Call;
 use crate::format::acted::WireActed;
 use crate::format::block::{self, BlockError, Kind};
 use crate::format::called::WireCalls;
+use crate::format::compacted::WireCompacted;
+use crate::format::header::WireHeader;
 use crate::format::wire::{WireEnd, WireLook};
 use crate::format::{MAGIC, OLDEST, VERSION};
-use crate::look::{Acted, Header, Look};
+use crate::look::{Acted, Compacted, Header, Look};
 
 /// Why a file cannot be read as a recording at all.
 #[derive(Debug, thiserror::Error)]
@@ -122,7 +124,13 @@ impl<R: Read> Reader<R> {
         if kind != Kind::Header {
             return Err(unusable(&"another block is in its place"));
         }
-        let header = serde_json::from_slice(&content).map_err(|error| unusable(&error))?;
+        let header: WireHeader<'_> =
+            serde_json::from_slice(&content).map_err(|error| unusable(&error))?;
+        let Some(header) = header.of_version(version) else {
+            return Err(unusable(
+                &"it belongs to another version of the format than the file begins with",
+            ));
+        };
         let bytes = begin.len() as u64 + length;
         Ok(Reader {
             input,
@@ -188,7 +196,7 @@ impl<R: Read> Reader<R> {
     /// The next look of the block.
     fn next_of_block(&mut self) -> Result<Look, String> {
         let rest = self.block.get(self.place..).unwrap_or_default();
-        let ((wire, actions, calls), behind) = decoded(self.version, rest)
+        let ((wire, actions, calls, compacted), behind) = decoded(self.version, rest)
             .map_err(|error| format!("a look makes no sense: {error}"))?;
         self.place = self.block.len() - behind.len();
         let mut look = Look::try_from(wire).map_err(|error| error.to_string())?;
@@ -201,6 +209,10 @@ impl<R: Read> Reader<R> {
             .collect::<Result<_, _>>()
             .map_err(|error| error.to_string())?;
         look.calls_lost = calls.lost;
+        let compacted = compacted.into_iter().map(Compacted::try_from);
+        look.compacted = compacted
+            .collect::<Result<_, _>>()
+            .map_err(|error| error.to_string())?;
         if self.usable.looks > 0 && look.at < self.usable.until {
             return Err("a look is older than the one before it".to_owned());
         }
@@ -209,17 +221,25 @@ impl<R: Read> Reader<R> {
 }
 
 /// A look as it is written in this version, and what is behind it.
-type Decoded<'b> = ((WireLook, Vec<WireActed>, WireCalls), &'b [u8]);
+type Decoded<'b> = (
+    (WireLook, Vec<WireActed>, WireCalls, Vec<WireCompacted>),
+    &'b [u8],
+);
 
 fn decoded(version: u32, bytes: &[u8]) -> postcard::Result<Decoded<'_>> {
+    let (none, nobody) = (Vec::new, WireCalls::default);
     match version {
         1 => {
             let (look, behind) = postcard::take_from_bytes(bytes)?;
-            Ok(((look, Vec::new(), WireCalls::default()), behind))
+            Ok(((look, Vec::new(), nobody(), none()), behind))
         }
         2 => {
             let ((look, actions), behind) = postcard::take_from_bytes(bytes)?;
-            Ok(((look, actions, WireCalls::default()), behind))
+            Ok(((look, actions, nobody(), none()), behind))
+        }
+        3 | 4 => {
+            let ((look, actions, calls), behind) = postcard::take_from_bytes(bytes)?;
+            Ok(((look, actions, calls, none()), behind))
         }
         _ => postcard::take_from_bytes(bytes),
     }

@@ -8,6 +8,8 @@ use serde::Serialize;
 use crate::format::acted::WireActed;
 use crate::format::block::{self, Kind};
 use crate::format::called::{WireCall, WireCalls};
+use crate::format::compacted::WireCompacted;
+use crate::format::header::WireHeader;
 use crate::format::wire::{WireEnd, WireLook};
 use crate::format::{MAGIC, VERSION};
 use crate::look::{Header, Look};
@@ -36,7 +38,11 @@ impl<W: Write> Writer<W> {
         out.write_all(&MAGIC)?;
         out.write_all(&VERSION.to_le_bytes())?;
         let begun = (MAGIC.len() + VERSION.to_le_bytes().len()) as u64;
-        let bytes = block::write(&mut out, Kind::Header, &serde_json::to_vec(header)?)?;
+        let bytes = block::write(
+            &mut out,
+            Kind::Header,
+            &serde_json::to_vec(&WireHeader::new(header))?,
+        )?;
         out.flush()?;
         Ok(Writer {
             out,
@@ -57,7 +63,9 @@ impl<W: Write> Writer<W> {
             calls: look.calls.iter().map(WireCall::from).collect(),
             lost: look.calls_lost,
         };
-        let content = encoded(&(WireLook::from(look), actions, calls))?;
+        let compacted = look.compacted.iter().map(WireCompacted::from);
+        let compacted: Vec<WireCompacted> = compacted.collect();
+        let content = encoded(&(WireLook::from(look), actions, calls, compacted))?;
         // So that no block becomes longer than one can be because of what it held already.
         if self.block.len() + content.len() > block::LONGEST {
             self.close_block()?;

@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use mega_core::compaction::{Emptied, MigrationCounts, Stopped, ToEmpty, Unit};
 use mega_core::worth::Estimate;
 use mega_core::{
     Action, ActionKind, Call, CallKind, Cause, CgroupMemory, Gain, HUGE_PAGE_SIZE,
@@ -13,7 +14,9 @@ use mega_core::{
 };
 use mega_record::format::block::{self, Kind};
 use mega_record::reader::OpenError;
-use mega_record::{Acted, Ending, FreeList, Header, Look, News, Reader, TouchRate, Usable, Writer};
+use mega_record::{
+    Acted, Compacted, Ending, FreeList, Header, Look, News, Reader, TouchRate, Usable, Writer,
+};
 use proptest::collection::{btree_map, vec};
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -167,6 +170,37 @@ fn acted() -> impl Strategy<Value = Acted> {
     )
 }
 
+fn compacted() -> impl Strategy<Value = Compacted> {
+    let target =
+        (select(vec![Unit::Block, Unit::Chunk]), 0_u64..1 << 22).prop_flat_map(|(unit, number)| {
+            (0..=unit.pages(), any::<bool>()).prop_map(move |(pages, empties)| ToEmpty {
+                unit,
+                first_pfn: number * u64::from(unit.pages()),
+                pages,
+                empties,
+            })
+        });
+    let counts =
+        any::<[u64; 4]>().prop_map(|[scanned, isolated, migrated, failed]| MigrationCounts {
+            scanned,
+            isolated,
+            migrated,
+            failed,
+        });
+    let stopped = select(Stopped::ALL.to_vec());
+    (any::<[u32; 2]>(), target, stopped, counts).prop_map(
+        |([at, took], target, stopped, counts)| Compacted {
+            at: Duration::from_micros(at.into()),
+            emptied: Emptied {
+                target,
+                stopped,
+                counts,
+                took: Duration::from_nanos(took.into()),
+            },
+        },
+    )
+}
+
 fn call() -> impl Strategy<Value = Call> {
     let range = (0_u64..1 << 35, 0_u64..1 << 20)
         .prop_map(|(first, count)| first * 4096..(first + count) * 4096);
@@ -194,7 +228,7 @@ fn look() -> impl Strategy<Value = Look> {
         vec(free_list, 0..3),
         news(),
         any::<Option<u8>>(),
-        vec(acted(), 0..6),
+        (vec(acted(), 0..6), vec(compacted(), 0..4)),
         (vec(call(), 0..6), any::<u64>()),
     )
         .prop_map(
@@ -205,7 +239,7 @@ fn look() -> impl Strategy<Value = Look> {
                 free_lists,
                 news,
                 idle,
-                actions,
+                (actions, compacted),
                 (calls, calls_lost),
             )| {
                 let observation = Observation {
@@ -225,6 +259,7 @@ fn look() -> impl Strategy<Value = Look> {
                     free_lists,
                     news,
                     actions,
+                    compacted,
                     calls,
                     calls_lost,
                 }
@@ -317,6 +352,12 @@ proptest! {
     }
 
     #[test]
+    fn a_look_of_version_4_has_all_but_what_was_emptied(look in look()) {
+        let look = Look { compacted: Vec::new(), ..look };
+        recording_without(&look, 4, 1);
+    }
+
+    #[test]
     fn any_bytes_are_read_or_refused(bytes: Vec<u8>) {
         let _ = read(&bytes);
     }
@@ -363,9 +404,9 @@ proptest! {
 #[test]
 fn another_version_and_another_file_are_told_apart() {
     let mut file = recorded(&[]);
-    file[8] = 5;
+    file[8] = 6;
     let other = Reader::new(file.as_slice()).err().expect("refused");
-    assert!(matches!(other, OpenError::OtherVersion(5)), "{other}");
+    assert!(matches!(other, OpenError::OtherVersion(6)), "{other}");
     file[0] = b'X';
     let other = Reader::new(file.as_slice()).err().expect("refused");
     assert!(matches!(other, OpenError::NoRecording), "{other}");
@@ -375,27 +416,81 @@ fn another_version_and_another_file_are_told_apart() {
     ));
 }
 
-/// Version 1 had the same looks, without actions and calls, version 2 without calls, and version 3 without what was exchanged.
+/// Version 1 had the same looks, without actions and calls, version 2 without calls, version 3 without what was exchanged, and version
+/// 4 without what compaction did.
 #[test]
 fn recordings_of_older_versions_are_read() {
-    // The last bytes say how many actions and calls there are, and how many were lost: none.
-    recording_without(1, 3);
-    recording_without(2, 2);
-    recording_without(3, 0);
+    // The last bytes say how many actions and calls there are, how many were lost, and how often something was emptied: none.
+    recording_without(&Look::default(), 1, 4);
+    recording_without(&Look::default(), 2, 3);
+    recording_without(&Look::default(), 3, 1);
+    recording_without(&Look::default(), 4, 1);
 }
 
-fn recording_without(version: u8, bytes: usize) {
-    let file = recorded(&[Look::default()]);
+fn recording_without(look: &Look, version: u8, bytes: usize) {
+    let file = recorded(std::slice::from_ref(look));
     let begun = usize::try_from(Writer::new(Vec::new(), &header()).unwrap().bytes()).unwrap();
     let mut rest = &file[begun..];
     let (_, content, _) = block::read(&mut rest).unwrap().unwrap();
-    let mut old = file[..begun].to_vec();
+    let mut old = file[..12].to_vec();
     old[8] = version;
+    let (kind, said, _) = block::read(&mut &file[12..]).unwrap().unwrap();
+    let mut said: serde_json::Value = serde_json::from_slice(&said).unwrap();
+    said.as_object_mut().unwrap().remove("format").unwrap();
+    block::write(&mut old, kind, &serde_json::to_vec(&said).unwrap()).unwrap();
     block::write(&mut old, Kind::Looks, &content[..content.len() - bytes]).unwrap();
     old.extend(rest);
     let (looks, usable) = read(&old).unwrap();
-    assert_eq!(looks, [Look::default()]);
+    assert_eq!(looks, std::slice::from_ref(look));
     assert_eq!(usable.ending, Ending::Whole);
+}
+
+/// What says the version has no checksum of its own.
+#[test]
+fn a_version_that_is_damaged_is_not_taken_for_another() {
+    let mut file = recorded(&[Look::default()]);
+    for version in 1..5 {
+        file[8] = version;
+        let refused = Reader::new(file.as_slice()).err().expect("refused");
+        assert!(refused.to_string().contains("another version"), "{refused}");
+    }
+}
+
+/// Right but for one number, which no compaction can have had.
+#[test]
+fn what_no_compaction_can_have_emptied_is_refused() {
+    let sound = Compacted {
+        at: Duration::from_secs(1),
+        emptied: Emptied {
+            target: ToEmpty {
+                unit: Unit::Block,
+                first_pfn: 512 * 7,
+                pages: 512,
+                empties: true,
+            },
+            stopped: Stopped::Emptied,
+            counts: MigrationCounts::default(),
+            took: Duration::ZERO,
+        },
+    };
+    let looks = |compacted: Compacted| {
+        let look = Look {
+            compacted: vec![compacted],
+            ..Look::default()
+        };
+        read(&recorded(&[look])).unwrap()
+    };
+    assert_eq!(looks(sound).0.len(), 1);
+    let mut pages = sound;
+    pages.emptied.target.pages = 513;
+    let mut place = sound;
+    place.emptied.target.first_pfn = u64::MAX;
+    for wrong in [pages, place] {
+        let (looks, usable) = looks(wrong);
+        assert_eq!(looks, []);
+        let how = usable.to_string();
+        assert!(how.contains("what was emptied"), "{how}");
+    }
 }
 
 #[test]

@@ -67,6 +67,37 @@ pub enum Stopped {
 }
 
 impl Stopped {
+    /// Every reason.
+    pub const ALL: [Stopped; 10] = [
+        Stopped::Emptied,
+        Stopped::AlreadyFree,
+        Stopped::Unmovable,
+        Stopped::Pinned,
+        Stopped::Busy,
+        Stopped::NoMemory,
+        Stopped::Huge,
+        Stopped::Interrupted,
+        Stopped::NotInOneZone,
+        Stopped::Would,
+    ];
+
+    /// Its name in JSON.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Stopped::Emptied => "emptied",
+            Stopped::AlreadyFree => "already_free",
+            Stopped::Unmovable => "unmovable",
+            Stopped::Pinned => "pinned",
+            Stopped::Busy => "busy",
+            Stopped::NoMemory => "no_memory",
+            Stopped::Huge => "huge",
+            Stopped::Interrupted => "interrupted",
+            Stopped::NotInOneZone => "not_in_one_zone",
+            Stopped::Would => "would",
+        }
+    }
+
     /// Whether all of it is free now.
     #[must_use]
     pub const fn is_free(self) -> bool {

@@ -772,3 +772,12 @@ fn the_papers_figures_are_the_defaults() {
         (5, 100)
     );
 }
+
+#[test]
+fn the_name_of_each_reason_is_the_one_in_json() {
+    for (place, stopped) in Stopped::ALL.into_iter().enumerate() {
+        assert_eq!(stopped as usize, place, "its place in a recording");
+        let json = serde_json::to_value(stopped).expect("JSON");
+        assert_eq!(json.as_str(), Some(stopped.name()));
+    }
+}

@@ -10,7 +10,9 @@ use std::path::{Path, PathBuf};
 
 use mega_core::ProcessId;
 use mega_record::overview::heat::{HeatMap, Resolution};
-use mega_record::overview::{ActionCounts, CallCounts, Overview, ProcessOverview};
+use mega_record::overview::{
+    ActionCounts, CallCounts, CompactionCounts, Overview, ProcessOverview,
+};
 use mega_record::{Header, Reader, Usable};
 use serde::Serialize;
 
@@ -54,6 +56,8 @@ struct Info {
     others: Vec<String>,
     /// What a manager did, where one recorded itself.
     actions: ActionCounts,
+    /// What its compaction did.
+    compaction: CompactionCounts,
     /// What its processes did to their mappings, where that was seen.
     calls: CallCounts,
     processes: Vec<ProcessOverview>,
@@ -89,6 +93,7 @@ pub fn run(args: &Args) -> Result<String, Error> {
         usable: usable.to_string(),
         others: overview.others.into_iter().collect(),
         actions: overview.actions,
+        compaction: overview.compaction,
         calls: overview.calls,
         processes: overview
             .processes
@@ -155,6 +160,8 @@ fn heat_map(
         actions
             .filter(|acted| acted.action.target.process == process)
             .for_each(|acted| heat.add_action(acted));
+        let compacted = look.compacted.iter();
+        compacted.for_each(|compacted| heat.add_compacted(compacted));
         let calls = look.calls.iter().filter(|call| call.process == process);
         calls.for_each(|call| heat.add_call(call));
         let seen = look.observation.processes.iter();

@@ -17,6 +17,7 @@ const HUGE_IDLE: &str = "#b9c9da";
 const PROMOTED: &str = "#00805f";
 const DEMOTED: &str = "#1f2328";
 const FAILED: &str = "#d01c8b";
+const EMPTIED: &str = "#0969da";
 const MAPPED: &str = "#6639ba";
 const GIVEN_UP: &str = "#9a6700";
 const UNKNOWN: &str = "#d8d8d8";
@@ -34,6 +35,7 @@ pub(super) fn draw(info: &Info) -> String {
     );
     picture.text(16.0, 44.0, style(12, false, FAINT), &about);
     let bottom = cells(&mut picture, heat);
+    let bottom = compacted(&mut picture, heat, bottom);
     let end = Style {
         anchor: Anchor::End,
         ..style(11, false, FAINT)
@@ -49,6 +51,7 @@ pub(super) fn draw(info: &Info) -> String {
     let mut y = bottom + 34.0;
     let more = [
         (info.header.policy.is_some(), DONE.as_slice()),
+        (info.compaction.tried() > 0, COMPACTED.as_slice()),
         (info.header.calls, CALLED.as_slice()),
     ];
     for (_, entries) in more.into_iter().filter(|(is_there, _)| *is_there) {
@@ -78,6 +81,33 @@ fn cells(picture: &mut Picture, heat: &HeatMap) -> f64 {
         y += CELL;
     }
     y
+}
+
+/// A row of its own for what compaction did, below the others where it did anything. Returns where that ends.
+fn compacted(picture: &mut Picture, heat: &HeatMap, bottom: f64) -> f64 {
+    if heat
+        .compacted
+        .iter()
+        .all(|cell| cell.emptied + cell.failed == 0)
+    {
+        return bottom;
+    }
+    let y = bottom + 4.0;
+    let end = Style {
+        anchor: Anchor::End,
+        ..style(10, false, FAINT)
+    };
+    picture.text(LEFT - 6.0, y + CELL - 2.0, end, "compaction");
+    let mut x = LEFT;
+    for cell in &heat.compacted {
+        for (count, at, colour) in [(cell.emptied, 1.0, EMPTIED), (cell.failed, 9.0, FAILED)] {
+            if count > 0 {
+                picture.rectangle(x + at, y + 2.0, 2.0, CELL - 4.0, colour);
+            }
+        }
+        x += CELL;
+    }
+    y + CELL
 }
 
 /// Neighbours of one colour are one rectangle.
@@ -154,7 +184,10 @@ const DONE: [(&str, &str); 3] = [
     (DEMOTED, "demoted"),
     (FAILED, "failed"),
 ];
-
+const COMPACTED: [(&str, &str); 2] = [
+    (EMPTIED, "blocks or chunks emptied"),
+    (FAILED, "tried in vain"),
+];
 const CALLED: [(&str, &str); 2] = [
     (MAPPED, "mapped anew (mmap)"),
     (GIVEN_UP, "given up (munmap, MADV_DONTNEED)"),

@@ -122,6 +122,7 @@ mod tests {
             pid: 7,
             column_seconds: 1.0,
             rows: (0..rows).map(row).collect(),
+            compacted: Vec::new(),
         }
     }
 

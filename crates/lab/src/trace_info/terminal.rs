@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use mega_core::bytes;
 use mega_record::overview::ProcessOverview;
-use mega_record::overview::heat::{COLUMNS, Cell, HeatMap, Shown};
+use mega_record::overview::heat::{COLUMNS, Cell, CompactedCell, HeatMap, Shown};
 
 use super::Info;
 use crate::columns::{Side, align};
@@ -31,6 +31,9 @@ pub(super) fn in_words(info: &Info) -> String {
         let done = info.actions.in_words();
         let done = done.as_deref().unwrap_or("nothing was to be done");
         let _ = writeln!(text, "managed with the policy {policy}: {done}");
+    }
+    if let Some(emptied) = info.compaction.in_words() {
+        let _ = writeln!(text, "compaction for it: {emptied}");
     }
     let calls = match (header.calls, &header.no_calls) {
         (true, _) => info.calls.in_words(),
@@ -90,6 +93,7 @@ fn map(heat: &HeatMap, seconds: f64) -> String {
         let _ = writeln!(text, "{:>12x} |{cells}|", row.start);
     }
     text += &actions(heat);
+    text += &compacted(heat);
     text += &calls(heat);
     let end = format!("{seconds:.0} s");
     let _ = writeln!(text, "{:>12}  0 s{end:>width$}", "", width = COLUMNS - 3);
@@ -121,6 +125,23 @@ fn actions(heat: &HeatMap) -> String {
     format!(
         "{:>12} |{line}| `+` promotions, `-` demotions, `!` failures\n",
         "done"
+    )
+}
+
+/// What compaction did at each time; nothing where it did nothing.
+fn compacted(heat: &HeatMap) -> String {
+    let character = |cell: &CompactedCell| match (cell.emptied, cell.failed) {
+        (0, 0) => ' ',
+        (emptied, failed) if failed > emptied => '!',
+        _ => 'e',
+    };
+    let line: String = heat.compacted.iter().map(character).collect();
+    if line.trim().is_empty() {
+        return String::new();
+    }
+    format!(
+        "{:>12} |{line}| `e` blocks or chunks emptied, `!` tried in vain\n",
+        "compaction"
     )
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mega_core::compaction::ahead::{MigrationPace, keep_ahead};
-use mega_core::compaction::{BestRatio, CompactionPolicy};
+use mega_core::compaction::{BestRatio, CompactionPolicy, Emptied};
 use mega_core::engine::Unmet;
 use mega_linux::physical::PhysicalMemory;
 use mega_linux::{Error, Host};
@@ -36,20 +36,19 @@ impl Contiguity {
         })
     }
 
-    /// Empties what is `unmet`, as far as the budget of the period allows at the time `now`.
+    /// Empties what is `unmet`, as far as the budget of the period allows at the time `now`. Returns what came of it.
     ///
     /// # Errors
     /// Where the module refuses to work at all.
-    pub(crate) fn keep_ahead(&mut self, unmet: &[Unmet], now: Duration) -> Result<(), Error> {
+    pub(crate) fn keep_ahead(
+        &mut self,
+        unmet: &[Unmet],
+        now: Duration,
+    ) -> Result<Vec<Emptied>, Error> {
         let policy = self.policy.as_mut();
         let emptied = keep_ahead(&mut self.memory, policy, &mut self.pace, unmet, now)?;
-        for report in emptied {
-            self.done.tried += 1;
-            self.done.emptied += u64::from(report.stopped.is_free());
-            self.done.pages_migrated += report.counts.migrated;
-            self.done.pages_failed += report.counts.failed;
-        }
-        Ok(())
+        emptied.iter().for_each(|emptied| self.done.add(emptied));
+        Ok(emptied)
     }
 
     /// What was done since the start.

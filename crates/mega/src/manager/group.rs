@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use mega_core::compaction::Emptied;
 use mega_core::engine::{Engine, Interval, StepReport, Unmet};
 use mega_core::promotion::Policy;
 use mega_core::savings::Savings;
@@ -48,7 +49,7 @@ pub(super) struct Group {
     longest_hold: Duration,
     /// Why the latest step failed, if it did.
     last_error: Option<String>,
-    /// The contiguity that its step lacked, until compaction has answered.
+    /// The contiguity that its step lacked, until compaction has answered and that is recorded.
     pub(super) unmet: Vec<Unmet>,
 }
 
@@ -165,11 +166,20 @@ impl Group {
         Some(Change::error(Some(&self.name), &why))
     }
 
+    /// Writes the step that was just taken to its recording, with what was `emptied` since for all groups that lacked something.
+    /// Returns why that does not work, if it does not.
+    pub(super) fn write_recording(&mut self, emptied: &[Emptied]) -> Option<Change> {
+        let lacked = !std::mem::take(&mut self.unmet).is_empty();
+        let emptied = if lacked { emptied } else { &[] };
+        let why = self.machine.write_tape(emptied)?;
+        Some(Change::error(Some(&self.name), &why))
+    }
+
     /// Takes a step. Returns what changed and was not told before.
     pub(super) fn step(&mut self) -> Vec<Change> {
         self.wait(self.idle_interval());
         let error = self.take_step().err().map(|error| error.to_string());
-        let unwritten = self.machine.write_tape();
+        let unwritten = self.machine.complete_tape();
         let news = error.clone().filter(|_| error != self.last_error);
         self.last_error = error;
         self.longest_hold = self.longest_hold.max(self.machine.inner.longest_hold());

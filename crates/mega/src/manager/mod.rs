@@ -18,6 +18,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mega_core::ProcessId;
+use mega_core::compaction::Emptied;
 use mega_core::engine::Unmet;
 use mega_core::promotion::{self, MachineSetting};
 use mega_linux::process::claim::Claims;
@@ -306,7 +307,8 @@ impl Manager {
                 group.engine.look_closely_at(looked_at.clone());
             }
             self.step_groups(now);
-            self.keep_ahead();
+            let emptied = self.keep_ahead();
+            self.write_recordings(&emptied);
         }
         let now = self.host.kernel().now();
         let due = self.groups.iter().map(|group| group.due);
@@ -326,36 +328,52 @@ impl Manager {
 
     fn step_groups(&mut self, now: Duration) {
         for index in 0..self.groups.len() {
-            let cpu_before = self.host.kernel().cpu_time();
-            let due = |group: &&mut Group| group.steps_with_others(now);
-            let Some(group) = self.groups.get_mut(index).filter(due) else {
-                continue;
-            };
-            self.changes.extend(group.step());
-            // The other groups do not pay for this one.
-            let used = self.host.kernel().cpu_time().saturating_sub(cpu_before);
-            for (other, group) in self.groups.iter_mut().enumerate() {
-                if other != index {
-                    group.machine.elsewhere += used;
-                }
+            self.at_cost_of(index, |group| match group.steps_with_others(now) {
+                true => group.step(),
+                false => Vec::new(),
+            });
+        }
+    }
+
+    /// Has one group do something, which the others do not pay for. What changed by it is told.
+    fn at_cost_of<T: IntoIterator<Item = Change>>(
+        &mut self,
+        index: usize,
+        what: impl FnOnce(&mut Group) -> T,
+    ) {
+        let cpu_before = self.host.kernel().cpu_time();
+        self.changes
+            .extend(self.groups.get_mut(index).map(what).into_iter().flatten());
+        let used = self.host.kernel().cpu_time().saturating_sub(cpu_before);
+        for (other, group) in self.groups.iter_mut().enumerate() {
+            if other != index {
+                group.machine.elsewhere += used;
             }
         }
     }
 
-    /// Sees to the contiguity that the steps just taken lacked.
-    fn keep_ahead(&mut self) {
+    /// Sees to the contiguity that the steps just taken lacked. Returns what was emptied.
+    fn keep_ahead(&mut self) -> Vec<Emptied> {
         let mut unmet = Vec::new();
-        for group in &mut self.groups {
-            Unmet::merge(&mut unmet, std::mem::take(&mut group.unmet));
+        for group in &self.groups {
+            Unmet::merge(&mut unmet, group.unmet.clone());
         }
         let Some(contiguity) = &mut self.contiguity else {
-            return;
+            return Vec::new();
         };
         let now = self.host.kernel().now();
-        if let Err(error) = contiguity.keep_ahead(&unmet, now) {
+        contiguity.keep_ahead(&unmet, now).unwrap_or_else(|error| {
             let why = format!("{error}; going on without compaction");
             self.changes.push(Change::error(None, &why));
             self.contiguity = None;
+            Vec::new()
+        })
+    }
+
+    /// Writes the steps just taken to the recordings of their groups, with what was emptied for them.
+    fn write_recordings(&mut self, emptied: &[Emptied]) {
+        for index in 0..self.groups.len() {
+            self.at_cost_of(index, |group| group.write_recording(emptied));
         }
     }
 

@@ -1,8 +1,10 @@
 //! A machine that charges a group for its own CPU time only.
 
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
+use mega_core::compaction::Emptied;
 use mega_core::{Action, Gain, Machine, Observation, Outcome, ProcessId, RegionRef};
 use mega_linux::{Error, Host, LinuxMachine, MachineOptions};
 use mega_record::TouchRate;
@@ -33,9 +35,21 @@ impl OwnShare {
 }
 
 impl OwnShare {
-    /// Writes the step that was just taken. Returns why it could not, and writes no more then.
-    pub(super) fn write_tape(&mut self) -> Option<String> {
-        let error = self.tape.as_mut()?.write(&self.inner).err()?;
+    /// Has the recording say all of the step that was just taken. Returns why it could not, and records no more then.
+    pub(super) fn complete_tape(&mut self) -> Option<String> {
+        let done = self.tape.as_mut()?.complete(&self.inner);
+        self.give_up_tape(&done.err()?)
+    }
+
+    /// Writes the step that was just taken, and what was `emptied` for it. Returns why it could not, and records no more then.
+    pub(super) fn write_tape(&mut self, emptied: &[Emptied]) -> Option<String> {
+        let tape = self.tape.as_mut()?;
+        tape.emptied(emptied);
+        let done = tape.write();
+        self.give_up_tape(&done.err()?)
+    }
+
+    fn give_up_tape(&mut self, error: &io::Error) -> Option<String> {
         let tape = self.tape.take()?;
         let path = tape.path().display();
         Some(format!(

@@ -9,9 +9,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use mega_core::compaction::Emptied;
 use mega_core::{Action, Observation, Outcome, ProcessId, RegionRef};
 use mega_linux::{Host, LinuxMachine};
-use mega_record::{Acted, Header, Look, News, TouchRate, Writer};
+use mega_record::{Acted, Compacted, Header, Look, News, TouchRate, Writer};
 
 use super::{Heard, Shared, Told, began_now, free_lists};
 use crate::report::TapeReport;
@@ -168,13 +169,35 @@ impl Tape {
         });
     }
 
+    /// What was emptied for what the step lacked.
+    pub(crate) fn emptied(&mut self, emptied: &[Emptied]) {
+        let at = self.passed();
+        let compacted = |emptied: &Emptied| Compacted {
+            at,
+            emptied: *emptied,
+        };
+        if let Some(look) = &mut self.look {
+            look.compacted.extend(emptied.iter().map(compacted));
+        }
+    }
+
+    /// Adds what is to be said of the step besides, if one was taken: it is over.
+    ///
+    /// # Errors
+    /// Where the free lists cannot be read.
+    pub(crate) fn complete(&mut self, machine: &LinuxMachine) -> io::Result<()> {
+        self.charged(|tape| tape.complete_step(machine))
+    }
+
     /// Writes the step down, if one was taken.
     ///
     /// # Errors
-    /// Where the file takes no more, or the free lists cannot be read.
-    pub(crate) fn write(&mut self, machine: &LinuxMachine) -> io::Result<()> {
+    /// Where the file takes no more.
+    pub(crate) fn write(&mut self) -> io::Result<()> {
         self.charged(|tape| {
-            tape.write_step(machine)?;
+            if let Some(look) = tape.look.take() {
+                tape.writer.write(&look)?;
+            }
             let is_full = |most| tape.writer.bytes() >= most / 2;
             match tape.most.is_some_and(is_full) {
                 true => tape.start_anew(),
@@ -183,8 +206,8 @@ impl Tape {
         })
     }
 
-    fn write_step(&mut self, machine: &LinuxMachine) -> io::Result<()> {
-        let Some(mut look) = self.look.take() else {
+    fn complete_step(&mut self, machine: &LinuxMachine) -> io::Result<()> {
+        let Some(look) = &mut self.look else {
             return Ok(());
         };
         let processes = look.observation.processes.iter();
@@ -195,7 +218,7 @@ impl Tape {
         look.news = News { touches, ..news };
         (look.calls, look.calls_lost) = self.heard.take(&processes, self.began, look.at);
         look.free_lists = free_lists(self.host.kernel().as_ref()).map_err(io::Error::other)?;
-        self.writer.write(&look)
+        Ok(())
     }
 
     /// Ends the recording, keeps it as the older one, and begins another, which says all that changes seldom once more.

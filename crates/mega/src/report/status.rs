@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use mega_core::compaction::Emptied;
 use mega_core::promotion::Parameters;
 use mega_core::worth::Estimate;
 use serde::{Deserialize, Serialize};
@@ -80,6 +81,16 @@ pub(crate) struct CompactionReport {
     pub(crate) emptied: u64,
     pub(crate) pages_migrated: u64,
     pub(crate) pages_failed: u64,
+}
+
+impl CompactionReport {
+    /// Adds what came of one block.
+    pub(crate) fn add(&mut self, emptied: &Emptied) {
+        self.tried += 1;
+        self.emptied += u64::from(emptied.stopped.is_free());
+        self.pages_migrated = self.pages_migrated.saturating_add(emptied.counts.migrated);
+        self.pages_failed = self.pages_failed.saturating_add(emptied.counts.failed);
+    }
 }
 
 impl ManagerStatus {

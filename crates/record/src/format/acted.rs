@@ -5,6 +5,7 @@ use std::time::Duration;
 use mega_core::{Action, ActionKind, Cause, Outcome, ProcessId, Region, RegionRef};
 use serde::{Deserialize, Serialize};
 
+use super::place;
 use super::wire::Nonsense;
 use crate::look::Acted;
 
@@ -31,14 +32,6 @@ enum WireOutcome {
     NotTried,
     /// Bytes copied, and bytes that the hypervisor exchanged instead. From version 4 on; before, these were [`Self::Remapped`] too.
     Exchanged(u64, u64),
-}
-
-/// The place of a value in a list of all.
-fn place<T: PartialEq>(all: &[T], value: &T) -> u8 {
-    let place = all.iter().position(|one| one == value);
-    place
-        .and_then(|place| u8::try_from(place).ok())
-        .unwrap_or(u8::MAX)
 }
 
 impl From<&Acted> for WireActed {

@@ -26,7 +26,8 @@ pub(crate) struct WireEnd {
     pub(crate) looks: u64,
 }
 
-/// A look of version 1. One of version 2 has its actions behind it, and one of version 3 its calls behind those.
+/// A look of version 1. One of version 2 has its actions behind it, one of version 3 its calls behind those, and one of version 5
+/// what compaction did behind these.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct WireLook {
     at: Duration,
@@ -172,6 +173,7 @@ impl TryFrom<WireLook> for Look {
             free_lists: wire.free_lists,
             news: wire.news.into(),
             actions: Vec::new(),
+            compacted: Vec::new(),
             calls: Vec::new(),
             calls_lost: 0,
         })

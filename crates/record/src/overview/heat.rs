@@ -6,7 +6,7 @@ use std::time::Duration;
 use mega_core::{ActionKind, Call, CallKind, HUGE_PAGE_SIZE, Outcome, ProcessObservation};
 use serde::Serialize;
 
-use crate::look::Acted;
+use crate::look::{Acted, Compacted};
 
 /// Cells from left to right of a map that is read as text.
 pub const COLUMNS: usize = 64;
@@ -37,6 +37,19 @@ pub struct HeatMap {
     pub column_seconds: f64,
     /// By address. What was never mapped has none.
     pub rows: Vec<Row>,
+    /// What the manager's compaction did, by time. It is no process's own.
+    pub compacted: Vec<CompactedCell>,
+}
+
+/// Blocks and chunks that compaction tried to empty in some time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct CompactedCell {
+    /// Free then.
+    pub emptied: u64,
+    /// Not free then.
+    pub failed: u64,
+    /// Base pages moved for that.
+    pub pages_migrated: u64,
 }
 
 /// Some regions.
@@ -131,6 +144,7 @@ impl HeatMap {
             pid,
             column_seconds,
             rows,
+            compacted: vec![CompactedCell::default(); columns],
         })
     }
 
@@ -164,6 +178,20 @@ impl HeatMap {
             Outcome::Failed(_) => cell.failed += 1,
             Outcome::AlreadySo | Outcome::NotTried => {}
         }
+    }
+
+    /// Adds what compaction did.
+    pub fn add_compacted(&mut self, compacted: &Compacted) {
+        let column = self.column(compacted.at);
+        let Some(cell) = self.compacted.get_mut(column) else {
+            return;
+        };
+        let emptied = &compacted.emptied;
+        match emptied.stopped.is_free() {
+            true => cell.emptied += 1,
+            false => cell.failed += 1,
+        }
+        cell.pages_migrated = cell.pages_migrated.saturating_add(emptied.counts.migrated);
     }
 
     /// Adds a call of this process.

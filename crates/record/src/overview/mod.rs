@@ -1,5 +1,6 @@
 //! What a recording has, added up; and its heat maps ([`heat`]).
 
+mod compaction;
 pub mod heat;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,6 +13,7 @@ use mega_core::{
 use serde::Serialize;
 
 use crate::look::{Acted, Look};
+pub use compaction::CompactionCounts;
 use heat::{HeatMap, Resolution};
 
 /// What a recording has.
@@ -23,6 +25,8 @@ pub struct Overview {
     pub others: BTreeSet<String>,
     /// What a manager did, if one recorded what it did.
     pub actions: ActionCounts,
+    /// What its compaction did.
+    pub compaction: CompactionCounts,
     /// What processes did to their mappings, as far as that was seen.
     pub calls: CallCounts,
     /// Its processes.
@@ -63,12 +67,6 @@ impl ActionCounts {
     /// As "done: 12 promote, 1 demote; failed: 3 busy; exchanged by the host instead of a copy: 1 GiB"; `None` without any.
     #[must_use]
     pub fn in_words(&self) -> Option<String> {
-        let listed = |counts: &mut dyn Iterator<Item = (&str, u64)>| {
-            let counts: Vec<String> = counts
-                .map(|(name, count)| format!("{count} {}", name.replace('_', " ")))
-                .collect();
-            counts.join(", ")
-        };
         let done = self.done.iter().map(|(name, count)| (*name, *count));
         let failed = self.failed.iter();
         let failed = failed.map(|(name, count)| (name.as_str(), *count));
@@ -77,11 +75,11 @@ impl ActionCounts {
             ("not tried", self.not_tried),
         ];
         let parts = [
-            ("done: ", listed(&mut done.into_iter())),
-            ("failed: ", listed(&mut failed.into_iter())),
+            ("done: ", counted(done)),
+            ("failed: ", counted(failed)),
             (
                 "",
-                listed(&mut also.into_iter().filter(|(_, count)| *count > 0)),
+                counted(also.into_iter().filter(|(_, count)| *count > 0)),
             ),
             (
                 "exchanged by the host instead of a copy: ",
@@ -95,6 +93,14 @@ impl ActionCounts {
         let text: Vec<String> = parts.map(|(name, text)| format!("{name}{text}")).collect();
         (!text.is_empty()).then(|| text.join("; "))
     }
+}
+
+/// As "12 promote, 1 promote giant".
+fn counted<'n>(counts: impl Iterator<Item = (&'n str, u64)>) -> String {
+    let counts: Vec<String> = counts
+        .map(|(name, count)| format!("{count} {}", name.replace('_', " ")))
+        .collect();
+    counts.join(", ")
 }
 
 /// How often processes changed their mappings, and how much of them, in bytes.
@@ -224,6 +230,9 @@ impl Overview {
             .extend(look.news.others.iter().flatten().cloned());
         for acted in &look.actions {
             self.actions.add(acted);
+        }
+        for compacted in &look.compacted {
+            self.compaction.add(compacted);
         }
         look.calls.iter().for_each(|call| self.calls.add(call));
         self.calls.lost = self.calls.lost.saturating_add(look.calls_lost);

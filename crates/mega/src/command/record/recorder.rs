@@ -210,6 +210,7 @@ impl<W: Write> Recorder<W> {
             news,
             observation,
             actions: Vec::new(),
+            compacted: Vec::new(),
             calls,
             calls_lost,
         };

@@ -256,6 +256,18 @@ fn cpu_time(seconds: f64) -> String {
     }
 }
 
+/// What compaction did for promotions; nothing where it tried nothing.
+fn emptied(managers: &[ManagerStatus]) -> String {
+    let compacted = managers.iter().filter_map(|one| one.compaction);
+    let (tried, emptied) = compacted.fold((0, 0), |(tried, emptied), one| {
+        (tried + one.tried, emptied + one.emptied)
+    });
+    match tried {
+        0 => String::new(),
+        _ => format!("  emptied {} of {}", count(emptied), count(tried)),
+    }
+}
+
 /// What mega spent and did.
 fn did(sample: &Sample, theme: Theme) -> Line<'static> {
     let managers = &sample.managers;
@@ -272,7 +284,7 @@ fn did(sample: &Sample, theme: Theme) -> Line<'static> {
         short(sum(|actions| actions.bytes_copied)),
         short(sum(|actions| actions.bytes_given_back))
     );
-    let mut rest = vec![Span::raw(done)];
+    let mut rest = vec![Span::raw(done + &emptied(managers))];
     let mut causes = std::collections::BTreeMap::new();
     for (cause, number) in actions().flat_map(|actions| actions.failures.by_cause()) {
         *causes.entry(cause.clone()).or_default() += number;

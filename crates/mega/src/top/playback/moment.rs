@@ -8,12 +8,12 @@ use mega_core::engine::{Closeup, RegionView, Totals, Verdict};
 use mega_core::worth::Estimate;
 use mega_core::{ActionKind, Cause, Outcome, ProcessId, ProcessObservation};
 use mega_linux::process::anatomy::{Anatomy, Part};
-use mega_record::{Acted, Header, Look};
+use mega_record::{Acted, Compacted, Header, Look};
 
 use crate::manager::closeup;
 use crate::report::{
-    Actions, GroupStatus, HostPage, LastFailure, ManagerStatus, Memory, Mode, Observed, OwnCost,
-    ProcessDetail, ProcessReport, TallyReport,
+    Actions, CompactionReport, GroupStatus, HostPage, LastFailure, ManagerStatus, Memory, Mode,
+    Observed, OwnCost, ProcessDetail, ProcessReport, TallyReport,
 };
 use crate::top::sample::Sample;
 
@@ -39,6 +39,10 @@ pub(super) struct Known {
     by_process: BTreeMap<ProcessId, Done>,
     /// What it did after the latest look.
     doing: Vec<Acted>,
+    /// What its compaction did before the latest look.
+    compacted: CompactionReport,
+    /// What that did after it.
+    compacting: Vec<Compacted>,
 }
 
 /// What a manager did.
@@ -92,6 +96,10 @@ impl Known {
         }
         self.by_process.retain(|process, _| here.contains(process));
         self.doing.clone_from(&look.actions);
+        for compacted in std::mem::take(&mut self.compacting) {
+            self.compacted.add(&compacted.emptied);
+        }
+        self.compacting.clone_from(&look.compacted);
         self.looks += 1;
         self.cpu += look.cpu;
     }
@@ -147,7 +155,7 @@ impl Known {
             memory: Some(Memory::from(&look.observation.memory)),
             free_areas: look.free_areas(),
             groups: vec![group],
-            compaction: None,
+            compaction: (self.compacted.tried > 0).then_some(self.compacted),
             exchange: None,
             host_page: HostPage::of_recording(header),
             process_lists: 0,

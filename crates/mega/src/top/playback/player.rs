@@ -135,6 +135,10 @@ mod tests {
             let actions = &moment.sample.managers[0].groups[0].actions;
             let promoted = if number < HUGE_FROM { 0 } else { HUGE_FROM - 1 };
             assert_eq!(actions.done[ActionKind::Promote], promoted, "{number}");
+            let emptied = moment.sample.managers[0].compaction;
+            let emptied = emptied.map(|done| (done.tried, done.emptied, done.pages_migrated));
+            let is_after = number >= HUGE_FROM;
+            assert_eq!(emptied, is_after.then_some((2, 1, 512)), "{number}");
         }
         assert_eq!(player.next_at(), None);
         assert!(player.step(None).is_none());

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use mega_core::ProcessId;
 use mega_record::overview::heat::{HeatMap, Resolution};
-use mega_record::overview::{ActionCounts, Overview, ProcessOverview};
+use mega_record::overview::{ActionCounts, CompactionCounts, Overview, ProcessOverview};
 use mega_record::{Header, Look, Usable};
 use serde::Serialize;
 
@@ -35,6 +35,8 @@ pub(in crate::command::report) struct RecordedReport {
     pub(super) others: Vec<String>,
     /// What a manager did, where one recorded itself.
     pub(super) actions: ActionCounts,
+    /// What its compaction did.
+    pub(super) compaction: CompactionCounts,
     /// The largest first.
     pub(super) processes: Vec<ProcessOverview>,
     /// All processes together, over time.
@@ -128,6 +130,8 @@ impl Gathered {
             actions
                 .filter(|acted| acted.action.target.process == *process)
                 .for_each(|acted| heat.add_action(acted));
+            let compacted = look.compacted.iter();
+            compacted.for_each(|compacted| heat.add_compacted(compacted));
             let mut seen = look.observation.processes.iter();
             if let Some(seen) = seen.find(|seen| seen.process == *process) {
                 heat.add(look.at, seen);
@@ -157,6 +161,7 @@ impl Gathered {
             usable: self.usable.to_string(),
             others: self.overview.others.into_iter().collect(),
             actions: self.overview.actions,
+            compaction: self.overview.compaction,
             processes,
             points: points.map(|(point, to)| point.mean(to)).collect(),
             free_lists: self.free_lists,

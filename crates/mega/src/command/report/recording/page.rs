@@ -101,8 +101,14 @@ fn at_a_glance(report: &RecordedReport) -> String {
         (Some(policy), None) => format!("policy {policy}: nothing was to be done"),
         (Some(policy), Some(done)) => format!("policy {policy}: {done}"),
     };
+    let compaction = match (&report.header.policy, report.compaction.in_words()) {
+        (_, Some(emptied)) => emptied,
+        (Some(_), None) => "nothing was emptied for it".to_owned(),
+        (None, None) => "not recorded: nobody managed".to_owned(),
+    };
     let lines = [
         ("Managed", did),
+        ("Compaction", compaction),
         ("Looks", looks),
         ("Usable", report.usable.clone()),
         ("Coverage", covered(report)),
@@ -347,6 +353,7 @@ mod tests {
             "heat-2",
             "4 KiB",
             "nobody managed",
+            "2 blocks: 1 busy, 1 emptied; 2 MiB moved in 0.6 ms",
             "mark-promoted",
         ] {
             assert!(page.contains(wanted), "{wanted}: {page}");
