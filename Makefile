@@ -48,11 +48,12 @@ test-vm: tools
 	kernel/vm/deps
 	kernel/vm/test stock
 
-test-long: tools lab-programs ## what takes minutes by itself: every experiment, live and simulated, the demo, a whole calibration, promises over real servers, the stock layer and the module on Debian's kernels
+test-long: tools lab-programs ## what takes minutes by itself: every experiment, live and simulated, the demo, a whole calibration, promises over real servers, damo on what mega exports, the stock layer and the module on Debian's kernels
 	kernel/vm/deps
 	# The whole workspace, as in test-user: a part of it would be built again with other features.
 	$(CARGO) test --workspace --locked --no-run
 	$(CARGO) test --workspace --locked --lib --test lab --test demo --test doctor --test daemon --test live_profile --test promise --test simulated --test unprivileged -- --ignored --skip common::
+	DAMO="$$(kernel/vm/figures/fetch-damo)/opt/damo/damo.py" $(CARGO) test --workspace --locked --test damo_reads -- --ignored
 	kernel/vm/test long
 
 test-kernel: tools ## what needs a kernel build: the modules under KASAN and lockdep, static checks, the VM lab itself

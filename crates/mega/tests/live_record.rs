@@ -16,9 +16,11 @@ use live::{
     HUGE_PAGE, WHOLE_CORE, area, finish, json, mega, mega_run, number, run, skip, start, text,
     until_promoted, workload,
 };
+use mega_core::compaction::Emptied;
 use mega_core::engine::{Budgets, Engine, Interval};
 use mega_core::promotion::{self, Parameters};
 use mega_core::{ActionKind, CallKind, HUGE_PAGE_SIZE, Outcome};
+use mega_lab::mapping::{Area, WORDS_PER_PAGE};
 use mega_lab::workload::report::AreaReport;
 use mega_record::replay::{ReplayedMachine, Terms, follow};
 use mega_record::{Ending, Header, Look, Reader, Usable};
@@ -280,6 +282,81 @@ fn a_manager_records_each_step_and_what_came_of_its_actions() {
         let of_next = |acted: &&mega_record::Acted| acted.at <= pair[1].at;
         assert!(pair[0].actions.iter().all(|acted| of_next(&acted)));
     }
+}
+
+/// All of the free memory but some, of which every second base page is given back: there is room, and hardly a free block.
+fn in_pieces() -> Area {
+    /// Fewer blocks than the program of the test wants, and more than the kernel keeps to itself.
+    const LEFT: u64 = 160 << 20;
+    let memory = std::fs::read_to_string("/proc/meminfo").expect("the machine's memory");
+    let free = memory.lines().find_map(|line| {
+        let kibibytes = line.strip_prefix("MemFree:")?.strip_suffix("kB")?;
+        kibibytes.trim().parse::<u64>().ok()
+    });
+    let bytes = (free.expect("free memory") << 10).saturating_sub(LEFT) / HUGE_PAGE * HUGE_PAGE;
+    let mut area = Area::map(usize::try_from(bytes).expect("a length")).expect("memory");
+    area.advise_base().expect("base pages");
+    for page in 0..area.pages() {
+        area.words_mut()[page * WORDS_PER_PAGE] = 1;
+    }
+    for page in (0..area.pages()).step_by(2) {
+        area.give_back_pages(page..page + 1).expect("given back");
+    }
+    area
+}
+
+#[test]
+#[ignore = "needs the kernel module, and fills memory: kernel/vm/suites/run module-live"]
+fn what_a_manager_emptied_is_in_its_recording() {
+    let _pieces = in_pieces();
+    let folder = tempfile::tempdir().expect("a folder");
+    let (file, report) = (folder.path().join("a.rec"), folder.path().join("a.json"));
+    let record = format!("--record={}", file.display());
+    let option = format!("--report={}", report.display());
+    let options = [
+        "--policy=ingens",
+        "--interval=300ms",
+        WHOLE_CORE,
+        &record,
+        &option,
+    ];
+    let program = ["random", "--size=384MiB", "--until-eof"];
+    let (target, _) = start(&mut mega_run(&options, &program));
+    let manager = target.child.id();
+    live::until("an emptied block", || {
+        let status = json(mega().args(["status", "--json"]));
+        let managers = status["managers"].as_array().cloned().unwrap_or_default();
+        let mut ours = managers.iter().filter(|status| status["pid"] == manager);
+        ours.any(|status| status["compaction"]["emptied"].as_u64() > Some(0))
+    });
+    finish(target);
+    let (_, looks, usable) = read(&file);
+    assert_eq!(usable.ending, Ending::Whole);
+    let report = std::fs::read(&report).expect("a report");
+    let report: serde_json::Value = serde_json::from_slice(&report).expect("JSON");
+    let emptied: Vec<Emptied> = looks
+        .iter()
+        .flat_map(|look| &look.compacted)
+        .map(|compacted| compacted.emptied)
+        .collect();
+    let counted = |of: fn(&Emptied) -> u64| emptied.iter().map(of).sum::<u64>();
+    let told = |what| number(&report["compaction"], what);
+    assert_eq!(counted(|_| 1), told("tried"));
+    let is_free = |emptied: &Emptied| u64::from(emptied.stopped.is_free());
+    assert_eq!(counted(is_free), told("emptied"));
+    assert!(told("emptied") > 0);
+    let migrated = counted(|emptied| emptied.counts.migrated);
+    assert_eq!(migrated, told("pages_migrated"));
+    assert!(migrated > 0, "{emptied:?}");
+    for pair in looks.windows(2) {
+        let between = pair[0].at..=pair[1].at;
+        let mut compacted = pair[0].compacted.iter();
+        assert!(compacted.all(|compacted| between.contains(&compacted.at)));
+    }
+    let mut lab = Command::new(live::mega_lab());
+    let info = json(lab.arg("trace-info").arg(&file).arg("--json"));
+    assert_eq!(info["compaction"]["pages_migrated"], migrated);
+    println!("{} tried, {migrated} pages moved", emptied.len());
 }
 
 /// On a busy machine the program may not come to touch all that is hot between two looks: then it is recorded for longer.

@@ -241,8 +241,8 @@ fn the_table_says_what_to_know_to_believe_it_and_the_picture_has_a_line_for_each
     }
     let picture = std::fs::read_to_string(picture).expect("a picture");
     assert!(picture.starts_with("<svg") && picture.ends_with("</svg>\n"));
-    // Four plots of two policies, and two of the recording.
-    assert_eq!(picture.matches("<polyline").count(), 10);
+    // Four plots of two policies, and three of the recording.
+    assert_eq!(picture.matches("<polyline").count(), 11);
     assert!(picture.contains("a &lt;b&gt;, replayed"), "{picture}");
 }
 
@@ -306,4 +306,64 @@ fn what_was_exchanged_when_it_was_recorded_is_told() {
         recorded.is_some_and(|line| line.ends_with("8 GiB")),
         "{said}"
     );
+}
+
+/// Each quantity has a table, a plot and values in JSON, which say the same of the same times.
+#[test]
+fn all_is_told_over_time_in_words_in_the_picture_and_in_json() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = recording(folder.path(), 0);
+    let picture = folder.path().join("a.svg");
+    let picture_option = format!("--svg={}", picture.display());
+    let options = ["--policy=base,ingens", "--cpu=zen-2", &picture_option];
+    let report = json(&file, &options);
+    let said = replay(&file, &options).stdout;
+    let said = String::from_utf8(said).expect("UTF-8");
+    let picture = std::fs::read_to_string(picture).expect("a picture");
+    let points = report["policies"][1]["points"].as_array().expect("points");
+    let at_end = &points[points.len() - 1];
+    let bytes = |field: &str| mega_core::bytes::format(at_end[field].as_u64().expect("bytes"));
+    let seconds = |field: &str| format!("{:.3} s", at_end[field].as_f64().expect("seconds"));
+    let whole = || "100 %".to_owned();
+    for (quantity, begins, ends, recorded) in [
+        ("in huge pages", "0 %", whole(), Some("0 %".to_owned())),
+        (
+            "resident",
+            "128 MiB",
+            bytes("resident"),
+            Some(bytes("recorded")),
+        ),
+        (
+            "free memory in huge blocks",
+            "8 GiB",
+            bytes("contiguity"),
+            Some(bytes("recorded_contiguity")),
+        ),
+        ("copied until then", "0 B", bytes("copied"), None),
+        (
+            "translation until then",
+            "0.000 s",
+            seconds("translation"),
+            Some(seconds("recorded_translation")),
+        ),
+    ] {
+        assert!(picture.contains(quantity), "{quantity}");
+        let title = format!("\n{quantity} over time\n");
+        let (_, table) = said.split_once(&title).unwrap_or_else(|| {
+            panic!("{quantity} is missing in {said}");
+        });
+        let mut lines = table.lines();
+        let times = lines.next().expect("times");
+        assert!(times.contains("0 s") && times.ends_with("119 s"), "{times}");
+        let rows: Vec<&str> = lines.take_while(|line| !line.is_empty()).collect();
+        if let Some(recorded) = recorded {
+            assert!(rows[0].starts_with("as recorded"), "{table}");
+            assert!(rows[0].ends_with(&recorded), "{quantity}: {}", rows[0]);
+        }
+        let ingens = rows[rows.len() - 1];
+        let cells: Vec<&str> = ingens.split("  ").filter(|cell| !cell.is_empty()).collect();
+        assert_eq!(cells.len(), 7, "{ingens}");
+        assert_eq!((cells[0], cells[1].trim()), ("ingens", begins), "{ingens}");
+        assert_eq!(cells[6].trim(), ends, "{ingens}");
+    }
 }

@@ -10,7 +10,7 @@ use mega_core::promotion::{Parameters, build};
 use mega_core::{
     Action, ActionKind, Call, CallKind, Cause, HUGE_PAGE_SIZE, Machine, MemoryObservation,
     Observation, Outcome, PageSize, ProcessId, ProcessObservation, Region, RegionObservation,
-    RegionRef,
+    RegionRef, mix,
 };
 use mega_record::replay::{
     Course, PROCESSORS, ReplayedMachine, SimulatedReplay, Terms, Walk, follow,
@@ -151,6 +151,72 @@ fn with_every_second_look_dropped_the_decisions_hold() {
         );
         assert_eq!(half.missed, 120);
         assert_eq!(whole.promoted.is_empty(), policy == "base", "{policy}");
+    }
+}
+
+/// The base pages of a region that are accessed in one second, where that varies: of hot ones half to all, from another place on each
+/// time, and none in one second of nine; of cold ones one page now and then; of sparse ones some of those that they have.
+fn accessed_in(second: u64, index: u64) -> BTreeSet<u16> {
+    let any = mix(second << 32 | index);
+    let pages = |first: u64, count: u64, of: u64| {
+        let page = |page| u16::try_from((first + page) % of).unwrap();
+        (0..count).map(page).collect()
+    };
+    if HOT.contains(&index) {
+        match any % 9 {
+            0 => BTreeSet::new(),
+            _ => pages(any >> 8, 256 + (any >> 20) % 257, 512),
+        }
+    } else if COLD.contains(&index) {
+        pages(any >> 8, u64::from(any.is_multiple_of(60)), 512)
+    } else {
+        pages(any >> 8, any % 65, 64)
+    }
+}
+
+/// The known program where what it accesses varies, looked at at every so many seconds: a look finds what was accessed since the last.
+fn varying(seconds: u64, every: u64) -> Vec<Look> {
+    let region_at = |second: u64, index| {
+        let since = (second + 1).saturating_sub(every)..=second;
+        let accessed: BTreeSet<u16> = since
+            .flat_map(|second| accessed_in(second, index))
+            .collect();
+        let mapped = if SPARSE.contains(&index) { 64 } else { 512 };
+        region(index, mapped, u16::try_from(accessed.len()).unwrap())
+    };
+    let look_at = |second| {
+        let all = HOT.chain(COLD).chain(SPARSE);
+        let mut look = look(second, all.map(|index| region_at(second, index)).collect());
+        look.observation.interval *= u32::try_from(every).unwrap();
+        look.missed = u32::try_from(every - 1).unwrap();
+        look
+    };
+    let every = usize::try_from(every).unwrap();
+    (0..seconds).step_by(every).map(look_at).collect()
+}
+
+/// A page that is accessed in both seconds counts once in a look at both: what such a look says is no sum and no mean. HawkEye promotes
+/// whatever was accessed at all, if long enough nothing is hotter: what it does with memory that is accessed now and then may differ.
+#[test]
+fn with_every_second_look_dropped_the_decisions_hold_where_accesses_vary() {
+    let wanted: [(&str, BTreeSet<u64>); 6] = [
+        ("mega", HOT.collect()),
+        ("adaptive", HOT.collect()),
+        ("hawkeye", HOT.chain(SPARSE).collect()),
+        ("ingens", HOT.chain(COLD).collect()),
+        ("trident", HOT.chain(COLD).chain(SPARSE).collect()),
+        ("base", BTreeSet::new()),
+    ];
+    for (policy, wanted) in wanted {
+        for every in [1, 2] {
+            let course = replay(varying(240, every), policy, Terms::default());
+            let mut promoted = promoted(&course);
+            if policy == "hawkeye" {
+                promoted.retain(|index| !COLD.contains(index));
+            }
+            assert_eq!(promoted, wanted, "{policy}, a look in {every} s");
+            assert_eq!(course.missed, 240 / every * (every - 1));
+        }
     }
 }
 

@@ -76,7 +76,7 @@ impl RecordingReport {
             broken: (usable.ending != Ending::Whole).then(|| usable.to_string()),
             coverage: course.recorded_coverage,
             resident: course.last.recorded,
-            contiguity: course.recorded_contiguity,
+            contiguity: course.last.recorded_contiguity,
             exchanged: course.recorded_exchanged,
             host_page: HostPage::of_recording(header),
         }
@@ -159,6 +159,8 @@ pub(crate) struct PointReport {
     pub(crate) blind: u64,
     pub(crate) free: u64,
     pub(crate) contiguity: u64,
+    /// Free in blocks of at least 2 MiB in the recording.
+    pub(crate) recorded_contiguity: u64,
     /// Until then.
     pub(crate) copied: u64,
     pub(crate) promoted: u64,
@@ -167,6 +169,8 @@ pub(crate) struct PointReport {
     pub(crate) moved: u64,
     /// Seconds of translation, until then.
     pub(crate) translation: Option<f64>,
+    /// The same by the pages of the recording.
+    pub(crate) recorded_translation: Option<f64>,
 }
 
 impl From<&Point> for PointReport {
@@ -181,11 +185,13 @@ impl From<&Point> for PointReport {
             blind: point.blind,
             free: point.free,
             contiguity: point.contiguity,
+            recorded_contiguity: point.recorded_contiguity,
             copied: point.copied,
             promoted: point.promoted,
             demoted: point.demoted,
             moved: point.moved * mega_core::BASE_PAGE_SIZE,
             translation: point.translation.map(|time| time.as_secs_f64()),
+            recorded_translation: point.recorded_translation.map(|time| time.as_secs_f64()),
         }
     }
 }

@@ -33,6 +33,8 @@ pub struct Point {
     pub free: u64,
     /// Of that in blocks of at least 2 MiB.
     pub contiguity: u64,
+    /// Free in such blocks when it was recorded.
+    pub recorded_contiguity: u64,
     /// Copied by promotions until then.
     pub copied: u64,
     /// Promotions until then.
@@ -44,6 +46,8 @@ pub struct Point {
     /// Time in which addresses were translated until then, on the processor of the terms. `None` where there is none, and until
     /// touches were measured.
     pub translation: Option<Duration>,
+    /// The same by the pages that it was recorded with.
+    pub recorded_translation: Option<Duration>,
 }
 
 /// What a policy did on a recording.
@@ -72,8 +76,6 @@ pub struct Course {
     pub missed: u64,
     /// Bytes that the hypervisor exchanged for giant pages instead of a copy, for a manager that ran when it was recorded.
     pub recorded_exchanged: u64,
-    /// Bytes that were free in blocks of at least 2 MiB when it was recorded, at the look of `last`.
-    pub recorded_contiguity: u64,
     /// Observations that had more than one look to go by.
     pub merged: u64,
     /// What translating addresses took. `None` where the terms have no processor, and where nobody measured touches.
@@ -85,7 +87,6 @@ pub fn follow<M: Player>(mut engine: Engine, mut machine: M) -> (Course, M) {
     let mut points = Points::default();
     let mut means = Means::default();
     let mut last = Point::default();
-    let mut recorded_contiguity = 0;
     let mut promoted = BTreeSet::new();
     while let Ok(report) = engine.step(&mut machine) {
         let point = point(&report, engine.totals(), &machine);
@@ -93,7 +94,6 @@ pub fn follow<M: Player>(mut engine: Engine, mut machine: M) -> (Course, M) {
         points.add(point);
         if point.recorded > 0 {
             last = point;
-            recorded_contiguity = machine.playback().contiguity();
             promoted = machine.promoted();
         }
         machine.keep_ahead(&report.unmet);
@@ -111,7 +111,6 @@ pub fn follow<M: Player>(mut engine: Engine, mut machine: M) -> (Course, M) {
         promoted,
         missed: machine.playback().missed(),
         recorded_exchanged: machine.playback().exchanged(),
-        recorded_contiguity,
         merged: machine.playback().merged(),
         translation: machine.playback().translation(),
     };
@@ -122,6 +121,7 @@ pub fn follow<M: Player>(mut engine: Engine, mut machine: M) -> (Course, M) {
 fn point<M: Player>(report: &StepReport, totals: &Totals, machine: &M) -> Point {
     let sum = |of: fn(&ProcessSummary) -> u64| report.processes.iter().map(of).sum::<u64>();
     let at_observation = machine.at_observation();
+    let translation = machine.playback().translation();
     Point {
         at: at_observation.at,
         recorded: at_observation.recorded,
@@ -132,10 +132,12 @@ fn point<M: Player>(report: &StepReport, totals: &Totals, machine: &M) -> Point 
         blind: at_observation.blind,
         free: report.memory.free,
         contiguity: report.memory.contiguity,
+        recorded_contiguity: machine.playback().contiguity(),
         copied: totals.bytes_copied - report.actions.bytes_copied,
         promoted: totals.done[ActionKind::Promote] - report.actions.done[ActionKind::Promote],
         demoted: totals.done[ActionKind::Demote] - report.actions.done[ActionKind::Demote],
-        translation: machine.playback().translation().map(|taken| taken.time),
+        translation: translation.map(|taken| taken.time),
+        recorded_translation: translation.map(|taken| taken.recorded),
         moved: machine.moved(),
     }
 }

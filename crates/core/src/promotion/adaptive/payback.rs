@@ -12,7 +12,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::gain::{Circumstances, Gain, Price};
+use crate::gain::{Circumstances, Gain, HAS_GROWN, MEASURE_AGAIN, Price};
 use crate::observation::Observation;
 use crate::page::{BASE_PAGE_SIZE, REGIONS_PER_SPAN};
 use crate::process::ProcessId;
@@ -20,13 +20,9 @@ use crate::process::ProcessId;
 use super::deal::Terms;
 use super::window::{MostSeen, Window};
 
-/// How many times as old as at its last measurement a process must be to be measured again, where that lets nothing be promoted.
-const MEASURE_AGAIN: f64 = 2.0;
-/// CPU seconds that it may have had since, too, so that measurements take half a percent of them. One that rested then may have worked
-/// meanwhile.
+/// CPU seconds that a process may have had since it was measured, to be measured again, so that measurements take half a percent of
+/// them. One that rested then may have worked meanwhile.
 const MEASURE_AFTER: f64 = 12.0;
-/// Unless it has so many times as much to gain from: it was measured while it filled its memory.
-const HAS_GROWN: f64 = 1.5;
 /// CPU seconds of a measurement of a process that uses a CPU: up to 0.03 of the manager's, and about as much of its own (1 GiB, a 2-core
 /// virtual machine, Linux 6.18).
 const MEASUREMENT: f64 = 0.06;

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use mega_core::gain::{HAS_GROWN, MEASURE_AGAIN};
 use mega_core::worth::{Calibration, predict};
 use mega_core::{Gain, Observation, ProcessId, ProcessObservation};
 use mega_linux::calibrate;
@@ -10,11 +11,6 @@ use mega_linux::touches::Effort;
 use mega_linux::{Error, Host, LinuxMachine};
 use mega_record::TouchRate;
 
-/// A process is measured again when it is this many times as old as at its last measurement: the same that `adaptive` asks for, so
-/// that what it cost falls with time.
-const MEASURE_AGAIN: u32 = 2;
-/// Or when base pages map this many times as much of its memory, as `adaptive` asks for, too: it was measured while it filled that.
-const HAS_GROWN: f64 = 1.5;
 /// As much as the manager takes before it decides on promotions.
 const EFFORT: Effort = Effort {
     at_most: Duration::from_millis(300),
@@ -31,7 +27,8 @@ pub(super) struct TouchMeter {
     due: BTreeMap<ProcessId, Due>,
 }
 
-/// When a process is to be measured.
+/// When a process is to be measured: when it is [`MEASURE_AGAIN`] times as old as at its last measurement, or base pages map
+/// [`HAS_GROWN`] times as much of its memory, as `adaptive` asks for both.
 #[derive(Clone, Copy, Debug)]
 struct Due {
     /// When it was first seen with base pages.
@@ -63,7 +60,7 @@ impl Due {
     fn pass(&mut self, now: Duration) {
         // One that was only just seen is not measured again at once.
         let age = now.saturating_sub(self.since).max(Duration::from_secs(1));
-        self.next = self.since + age * MEASURE_AGAIN;
+        self.next = self.since + age.mul_f64(MEASURE_AGAIN);
         self.measured = self.base_pages;
     }
 }

@@ -1,5 +1,7 @@
 //! `mega replay`: what policies would have done with a recorded program.
 
+mod over_time;
+mod quantity;
 mod svg;
 mod text;
 

@@ -1,9 +1,8 @@
-//! Coverage and resident memory over time under each policy, as a picture.
+//! Each quantity over time under each policy, as a picture.
 
 use std::fmt::Write;
 
-use mega_core::bytes;
-
+use super::quantity::{Quantity, quantities};
 use crate::report::{PointReport, ReplayReport};
 
 const WIDTH: f64 = 760.0;
@@ -19,67 +18,13 @@ const COLOURS: [&str; 6] = [
 /// The recording itself.
 const RECORDED: &str = "#777777";
 
-/// What a plot shows: its title, the value of a policy at a point, that of the recording where it has one, and how values are
-/// written.
-struct Shown {
-    what: &'static str,
-    value: fn(&PointReport) -> f64,
-    recorded: Option<fn(&PointReport) -> f64>,
-    unit: fn(f64) -> String,
-    /// What the upper edge stands for; `None` for the largest value.
-    most: Option<f64>,
-}
-
-const SHOWN: [Shown; 4] = [
-    Shown {
-        what: "in huge pages",
-        value: |point| share(point.huge, point.resident),
-        recorded: Some(|point| share(point.recorded_huge, point.recorded)),
-        unit: |value| format!("{:.0} %", value * 100.0),
-        most: Some(1.0),
-    },
-    Shown {
-        what: "resident",
-        value: |point| bytes_of(point.resident),
-        recorded: Some(|point| bytes_of(point.recorded)),
-        unit: |value| bytes::format(whole(value)),
-        most: None,
-    },
-    Shown {
-        what: "free memory in huge blocks",
-        value: |point| bytes_of(point.contiguity),
-        recorded: None,
-        unit: |value| bytes::format(whole(value)),
-        most: None,
-    },
-    Shown {
-        what: "copied until then",
-        value: |point| bytes_of(point.copied),
-        recorded: None,
-        unit: |value| bytes::format(whole(value)),
-        most: None,
-    },
-];
-/// Where a processor was named, and touches had been measured.
-const TRANSLATION: Shown = Shown {
-    what: "translation until then",
-    value: |point| point.translation.unwrap_or(0.0),
-    recorded: None,
-    unit: |value| format!("{value:.3} s"),
-    most: None,
-};
-
 /// The plots, one below the other, and whose lines they have.
 pub(super) fn draw(report: &ReplayReport) -> String {
     let mut body = String::new();
     title(&mut body, report);
-    let mut policies = report.policies.iter();
-    let translation = policies
-        .any(|policy| policy.translation.is_some())
-        .then_some(&TRANSLATION);
     let mut top = FIRST_TOP;
-    for shown in SHOWN.iter().chain(translation) {
-        plot(&mut body, report, shown, top);
+    for shown in quantities(report) {
+        plot(&mut body, report, &shown, top);
         top += STEP;
     }
     let height = top - 4.0;
@@ -91,17 +36,17 @@ pub(super) fn draw(report: &ReplayReport) -> String {
     )
 }
 
-fn plot(body: &mut String, report: &ReplayReport, shown: &Shown, top: f64) {
+fn plot(body: &mut String, report: &ReplayReport, shown: &Quantity, top: f64) {
     let points = || report.policies.iter().flat_map(|policy| &policy.points);
     let of_recording = shown.recorded.iter();
     let values = of_recording.chain([&shown.value]);
-    let values = values.flat_map(|value| points().map(value));
+    let values = values.flat_map(|value| points().filter_map(value));
     let plot = Plot {
         top,
         seconds: points().map(|point| point.seconds).fold(0.0, f64::max),
         most: shown.most.unwrap_or(values.fold(0.0, f64::max)),
     };
-    plot.axes(body, shown.what, &shown.unit);
+    plot.axes(body, shown.name, &shown.unit);
     if let (Some(first), Some(recorded)) = (report.policies.first(), shown.recorded) {
         plot.line(body, &first.points, RECORDED, &recorded);
     }
@@ -166,11 +111,13 @@ impl Plot {
         body: &mut String,
         points: &[PointReport],
         colour: &str,
-        value: &dyn Fn(&PointReport) -> f64,
+        value: &dyn Fn(&PointReport) -> Option<f64>,
     ) {
         let points = points.iter();
+        // Where nothing is known there is no line to draw, nor where it ends at 0.
         let points: Vec<String> = points
-            .map(|point| format!("{:.1},{:.1}", self.x(point.seconds), self.y(value(point))))
+            .map(|point| (point.seconds, value(point).unwrap_or(0.0)))
+            .map(|(seconds, value)| format!("{:.1},{:.1}", self.x(seconds), self.y(value)))
             .collect();
         let dashes = if colour == RECORDED {
             r#" stroke-dasharray="5 4""#
@@ -206,28 +153,6 @@ fn part(value: f64, whole: f64) -> f64 {
     } else {
         0.0
     }
-}
-
-fn share(part: u64, whole: u64) -> f64 {
-    if whole > 0 {
-        bytes_of(part) / bytes_of(whole)
-    } else {
-        0.0
-    }
-}
-
-#[allow(clippy::cast_precision_loss, reason = "pixels need no more")]
-fn bytes_of(bytes: u64) -> f64 {
-    bytes as f64
-}
-
-#[allow(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "bytes, not negative"
-)]
-fn whole(bytes: f64) -> u64 {
-    bytes as u64
 }
 
 /// A command is written as its user likes.

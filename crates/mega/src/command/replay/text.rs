@@ -4,6 +4,7 @@ use mega_core::ActionKind;
 use mega_core::bytes;
 use mega_core::table::Table;
 
+use super::over_time;
 use crate::report::{PolicyReplay, ReplayReport};
 use crate::share::{percent, share};
 
@@ -20,6 +21,7 @@ pub(super) fn in_words(report: &ReplayReport) -> String {
         recording.seconds
     );
     text += &table(report).to_string();
+    text += &over_time::tables(report);
     for note in notes(report) {
         text += &format!("\n{note}\n");
     }
@@ -137,7 +139,7 @@ fn of_translation(report: &ReplayReport) -> Option<String> {
 fn notes(report: &ReplayReport) -> Vec<String> {
     let recording = &report.recording;
     let mut notes = vec![
-        "`huge` and `growth` are means over time: the part of resident memory in huge pages, and what is resident beyond the recording. `contiguous` is what is free in blocks in the end."
+        "`huge` and `growth` of the first table are means over time: the part of resident memory in huge pages, and what is resident beyond the recording. `contiguous` is what is free in blocks in the end."
             .to_owned(),
         "A replay is an open loop: the program does what it did when it was recorded. One that huge pages make faster would have done more."
             .to_owned(),
