@@ -6,11 +6,12 @@
 //!
 //! | module | holds |
 //! |---|---|
-//! | [`survey`] | what a recording has, before it runs |
-//! | [`tape`] | the looks of a recording, dealt out to its processes |
-//! | [`recorded`] | a process as a program |
-//! | [`blind`] | the memory of a process that huge pages mapped when it was recorded |
-//! | [`start`] | when all of it begins |
+//! | `survey` | what a recording has, before it runs |
+//! | `tape` | the looks of a recording, dealt out to its processes |
+//! | `recorded` | a process as a program |
+//! | `touching` | how it touches its memory between two looks |
+//! | `blind` | the memory of a process that huge pages mapped when it was recorded |
+//! | `start` | when all of it begins |
 
 mod blind;
 mod recorded;

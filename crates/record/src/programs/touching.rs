@@ -251,7 +251,7 @@ impl Touching {
         for _ in 0..TOGETHER {
             self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
             let word = mix(self.random);
-            let number = u128::from(work.kept.pages()) * u128::from(word) >> 64;
+            let number = (u128::from(work.kept.pages()) * u128::from(word)) >> 64;
             let Some(page) = work.kept.page(u64::try_from(number).unwrap_or(0)) else {
                 work.done = work.cycles;
                 return Ok(());
