@@ -10,6 +10,7 @@
 //! | [`damo`] | records of damo's, read and written |
 //! | [`overview`] | what a recording has, added up, and its heat maps |
 //! | [`replay`] | the replayed machine, and the course of a policy on it |
+//! | [`programs`] | recordings as programs of the simulated machine, several at a time |
 
 #![forbid(unsafe_code)]
 
@@ -17,6 +18,8 @@ pub mod damo;
 pub mod format;
 pub mod look;
 pub mod overview;
+mod pages;
+pub mod programs;
 pub mod reader;
 pub mod replay;
 pub mod writer;

@@ -6,7 +6,7 @@ use mega_core::PageSize;
 
 use crate::address_space::{Advice, SharedId};
 use crate::kernel::{Fault, Kernel, Pid};
-use crate::translation::Mmu;
+use crate::translation::{Counts, Mmu};
 
 /// A program. It decides by itself what it does next, and by nothing but what it did and was told before.
 pub trait Program {
@@ -69,6 +69,16 @@ impl Memory<'_> {
     /// Maps memory; returns its first address.
     pub fn map(&mut self, bytes: u64, advice: Advice) -> u64 {
         self.kernel.map(self.pid, bytes, advice)
+    }
+
+    /// Maps private memory at addresses that have none (`MAP_FIXED`), in whole base pages.
+    pub fn map_at(&mut self, addresses: std::ops::Range<u64>, advice: Advice) {
+        self.kernel.map_at(self.pid, addresses, advice);
+    }
+
+    /// Writes zeros over a base page that is mapped. What that takes is part of the touch that comes with it.
+    pub fn write_zeros(&mut self, address: u64) {
+        self.kernel.write_zeros(self.pid, address);
     }
 
     /// Gives a mapping back.
@@ -166,10 +176,22 @@ impl Memory<'_> {
     /// for itself. Returns for how many this one stands.
     pub fn stand_for(&mut self, pieces: u64) -> u64 {
         self.stands_for = pieces.max(1);
-        let stands_for = if self.is_watched { 1 } else { self.stands_for };
+        self.repeat(pieces)
+    }
+
+    /// As [`Memory::stand_for`], of a program whose Accessed bits show all of its touches anyway, since it touches each page by itself
+    /// that it uses: what they showed before the touch meter looked is not put back.
+    pub fn repeat(&mut self, pieces: u64) -> u64 {
+        let stands_for = if self.is_watched { 1 } else { pieces.max(1) };
         self.spent += self.repeatable * (stands_for - 1);
         self.repeatable = 0;
         stands_for
+    }
+
+    /// What the core has counted that it runs on, and shares with others beyond the first 64 programs.
+    #[must_use]
+    pub fn counts(&self) -> Option<Counts> {
+        self.core.as_ref().map(|(core, _)| core.counts())
     }
 
     /// What time it is, in cycles since the machine started.

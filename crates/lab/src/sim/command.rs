@@ -6,6 +6,7 @@ use clap::builder::PossibleValuesParser;
 
 use super::experiment::{Experiment, Setting};
 use super::experiments;
+use super::recording;
 use super::report::{self, Report};
 use super::scale::Scale;
 use super::side_by_side::side_by_side;
@@ -16,7 +17,10 @@ const ALL: &str = "all";
 
 /// `mega lab sim`
 #[derive(Clone, Debug, clap::Args)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub struct Sim {
+    #[command(subcommand)]
+    of_files: Option<OfFiles>,
     /// Which experiment, or `all`
     #[arg(value_parser = names(), required_unless_present = "list")]
     experiment: Option<String>,
@@ -37,11 +41,21 @@ pub struct Sim {
     json: bool,
 }
 
+/// What is simulated that no experiment has by itself.
+#[derive(Clone, Debug, clap::Subcommand)]
+enum OfFiles {
+    /// Run recordings of `mega record` as programs of one simulated machine, alone or beside others, under each system in turn
+    Recording(recording::Args),
+}
+
 /// Runs the command; returns what it prints on standard output.
 ///
 /// # Errors
 /// When there can be no machine of that size, or when a file cannot be written.
 pub fn run(sim: &Sim) -> Result<String, Error> {
+    if let Some(OfFiles::Recording(args)) = &sim.of_files {
+        return recording::run(args);
+    }
     let Some(name) = sim.experiment.as_deref() else {
         return list(sim.json);
     };

@@ -13,6 +13,7 @@ mod findings;
 mod hardware;
 mod numbers;
 mod programs;
+mod recording;
 mod report;
 mod scale;
 mod side_by_side;

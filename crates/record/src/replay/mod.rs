@@ -21,6 +21,6 @@ pub use course::{Course, Point, follow};
 pub use machine::{Over, ReplayedMachine};
 pub use mega_sim::translation::{PROCESSORS, Processor, Walk};
 pub use player::Player;
-pub use simulated::{CannotSimulate, SimulatedReplay};
+pub use simulated::{CannotSimulate, SimulatedReplay, kernel_as_recorded};
 pub use terms::Terms;
 pub use translation::Translation;

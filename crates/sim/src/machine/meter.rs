@@ -30,7 +30,7 @@ impl SimulatedMachine {
         self.spend(cycles);
         self.catch_up();
         // To find what can be looked at takes longer than `at_most` from 26 GiB on: the time counts from here, as on a live machine.
-        let (started, used_before) = (self.now, self.used(pid));
+        let (started, used_before) = (self.now, self.worked(pid));
         let end = started + self.cycles(effort.at_most);
         let before = self.begin_watching(pid, &regions);
         while self.now < end && !effort.is_met(&sampling) {
@@ -41,7 +41,7 @@ impl SimulatedMachine {
         if passed.is_zero() {
             return None;
         }
-        let used = self.used(pid).saturating_sub(used_before);
+        let used = self.worked(pid).saturating_sub(used_before);
         let cpu_share = used.as_secs_f64() / passed.as_secs_f64();
         let per_cpu = touches::per_cpu_second(cpu_share, true);
         let sampled = sampling.units().into_iter();
@@ -138,7 +138,7 @@ impl SimulatedMachine {
     /// What of each unit was touched by now.
     fn read(&mut self, pid: Pid, units: &[Unit]) -> Vec<Reading> {
         self.catch_up();
-        let (at, used) = (self.kernel.costs().time(self.now), self.used(pid));
+        let (at, used) = (self.kernel.costs().time(self.now), self.worked(pid));
         let mut readings = Vec::with_capacity(units.len());
         let mut took = 0;
         for (_, region, _) in units {
@@ -158,11 +158,5 @@ impl SimulatedMachine {
     fn pause(&mut self, time: Duration) {
         self.now += self.cycles(time);
         self.catch_up();
-    }
-
-    /// CPU time that a process has used.
-    fn used(&self, pid: Pid) -> Duration {
-        let used = self.running(pid).map_or(0, |running| running.used);
-        self.kernel.costs().time(used)
     }
 }

@@ -116,6 +116,11 @@ impl SimulatedMachine {
         }
     }
 
+    /// Has another number of CPUs from now on. Each program has one of its own in any case; beyond that they are idle.
+    pub fn set_cpus(&mut self, cpus: u32) {
+        self.cpus = cpus;
+    }
+
     /// Lets khugepaged run from now on.
     pub fn start_khugepaged(&mut self, khugepaged: Khugepaged) {
         let first = self.now + self.cycles(khugepaged.settings().sleep);
@@ -166,6 +171,13 @@ impl SimulatedMachine {
         Some(self.cores[place.core].counts())
     }
 
+    /// What all cores have counted, of all programs together.
+    #[must_use]
+    pub fn all_counts(&self) -> Counts {
+        let counts = self.cores.iter().map(Mmu::counts);
+        counts.fold(Counts::default(), |sum, one| sum.plus(&one))
+    }
+
     /// Starts a program on a node.
     pub fn start(&mut self, program: Box<dyn Program>, node: u32) -> Pid {
         let pid = self.kernel.spawn(node);
@@ -211,6 +223,13 @@ impl SimulatedMachine {
     #[must_use]
     pub fn ended(&self, pid: Pid) -> Option<Ended> {
         self.running(pid)?.ended
+    }
+
+    /// How long a program has worked, page faults included.
+    #[must_use]
+    pub fn worked(&self, pid: Pid) -> Duration {
+        let used = self.running(pid).map_or(0, |running| running.used);
+        self.kernel.costs().time(used)
     }
 
     /// How long a program has stood still for promotions.

@@ -66,6 +66,20 @@ pub struct Counts {
     pub cycles: u64,
 }
 
+impl Counts {
+    /// Both together.
+    pub(crate) fn plus(self, other: &Counts) -> Counts {
+        Counts {
+            touches: self.touches + other.touches,
+            l1_misses: self.l1_misses + other.l1_misses,
+            walks: self.walks + other.walks,
+            reads: self.reads + other.reads,
+            translation: self.translation + other.translation,
+            cycles: self.cycles + other.cycles,
+        }
+    }
+}
+
 /// The memory management of one core.
 #[derive(Clone, Debug)]
 pub struct Mmu {

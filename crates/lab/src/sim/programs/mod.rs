@@ -33,7 +33,7 @@ use filling::Filling;
 pub(super) use holes::Holes;
 pub(super) use netlist::arrays as netlist_arrays;
 pub(super) use objects::Objects;
-pub(super) use operations::Operations;
+pub(super) use operations::{Done, Operations};
 pub(super) use pass::Pass;
 pub(super) use regions::Regions;
 pub(super) use resident::Resident;

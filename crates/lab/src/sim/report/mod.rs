@@ -15,6 +15,7 @@ use super::best::standing;
 use super::experiment::Experiment;
 use super::experiments;
 use super::findings::Findings;
+use super::recording;
 use crate::error::Error;
 use crate::file;
 
@@ -42,6 +43,9 @@ pub(super) struct Report {
     /// The machine has one part in this many of the paper's memory.
     scale: u64,
     seed: u64,
+    /// The command that gives the same bytes, where it is not that of an experiment with a name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    command: Option<String>,
     #[serde(flatten)]
     findings: Findings,
     /// Where the paper says something else, and what happened there.
@@ -58,17 +62,41 @@ pub(super) struct Report {
     not_judged: Vec<String>,
 }
 
+/// What a report says of itself.
+pub(super) struct Heading {
+    /// Its folder's name, too.
+    pub(super) name: String,
+    pub(super) title: String,
+    pub(super) source: String,
+    pub(super) about: String,
+    /// The command that gives the same bytes, where it is not that of an experiment with a name.
+    pub(super) command: Option<String>,
+}
+
 impl Report {
     pub(super) fn new(experiment: &Experiment, scale: u64, seed: u64, findings: Findings) -> Self {
-        let (compared, agreeing) = sentences::count(&findings);
-        let standing = standing(&findings);
-        Report {
-            experiment: experiment.name.to_owned(),
+        let heading = Heading {
+            name: experiment.name.to_owned(),
             title: experiment.title.to_owned(),
             source: experiment.source.to_owned(),
             about: experiment.about.to_owned(),
+            command: None,
+        };
+        Report::under(heading, scale, seed, findings)
+    }
+
+    /// A report of another heading than an experiment's.
+    pub(super) fn under(heading: Heading, scale: u64, seed: u64, findings: Findings) -> Self {
+        let (compared, agreeing) = sentences::count(&findings);
+        let standing = standing(&findings);
+        Report {
+            experiment: heading.name,
+            title: heading.title,
+            source: heading.source,
+            about: heading.about,
             scale,
             seed,
+            command: heading.command,
             disagreements: sentences::disagreements(&findings),
             findings,
             compared,
@@ -82,6 +110,9 @@ impl Report {
 
     /// The command that gives the same bytes.
     fn command(&self) -> String {
+        if let Some(command) = &self.command {
+            return command.clone();
+        }
         format!(
             "mega lab sim {} --scale {} --seed {}",
             self.experiment, self.scale, self.seed
@@ -144,9 +175,12 @@ pub(super) fn write(folder: &Path, report: &Report) -> Result<(), Error> {
 /// # Errors
 /// When it cannot be written.
 pub(super) fn write_page(folder: &Path) -> Result<(), Error> {
-    let reports: Vec<Report> = experiments::ALL
+    let names = experiments::ALL
         .into_iter()
-        .filter_map(|experiment| read(&folder.join(experiment.name).join(JSON)))
+        .map(|experiment| experiment.name);
+    let reports: Vec<Report> = names
+        .chain([recording::NAME])
+        .filter_map(|name| read(&folder.join(name).join(JSON)))
         .collect();
     file::write(folder, PAGE, &markdown::page(&reports))
 }

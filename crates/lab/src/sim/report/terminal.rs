@@ -40,6 +40,13 @@ pub(in super::super) fn draw(report: &Report) -> String {
 
 /// The machine and the scale.
 pub(super) fn settings(report: &Report) -> String {
+    if report.command.is_some() {
+        return format!(
+            "a simulated machine with {}; seed {}",
+            mega_core::bytes::format(report.findings.memory_bytes),
+            report.seed
+        );
+    }
     format!(
         "a simulated machine with {}, 1/{} of the paper's; seed {}",
         mega_core::bytes::format(report.findings.memory_bytes),

@@ -17,18 +17,16 @@ use mega_core::engine::Unmet;
 use mega_core::{
     Action, Cause, Gain, Machine, Observation, Outcome, ProcessId, ProcessObservation, RegionRef,
 };
-use mega_sim::physical::{Layout, LayoutError};
-use mega_sim::{Kernel, Settings, SimulatedMachine};
+use mega_sim::physical::LayoutError;
+use mega_sim::{Settings, SimulatedMachine};
 
 use super::machine::{AtObservation, Over};
 use super::playback::{Due, Playback};
 use super::player::Player;
 use super::terms::Terms;
 use crate::look::{Header, Look};
+pub use others::kernel_as_recorded;
 use played::Played;
-
-/// Memory comes in such pieces.
-const PIECE: u64 = 4 << 20;
 
 /// Why a recording cannot be replayed on the simulated kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -64,25 +62,11 @@ impl<L: Iterator<Item = Look>> SimulatedReplay<L> {
     /// Where there is no look, or there can be no such memory.
     pub fn new(header: &Header, mut looks: L, terms: Terms) -> Result<Self, CannotSimulate> {
         let first = looks.next().ok_or(CannotSimulate::Empty)?;
-        let seen = &first.observation;
-        let memory = terms.memory(&seen.memory, std::iter::empty());
-        if memory.total < PIECE {
-            return Err(CannotSimulate::NoMemory);
-        }
         let settings = Settings {
             giant_pages: true,
             ..Settings::default()
         };
-        let layout = Layout::one_node(memory.total / PIECE * PIECE)?;
-        let mut kernel = Kernel::new(&layout, settings, terms.costs);
-        let recorded: u64 = seen.processes.iter().map(resident).sum();
-        let in_pieces = memory.free.saturating_sub(memory.contiguity);
-        // The programs' own memory will fill small pieces first, as new memory does.
-        let others = others::fill(
-            &mut kernel,
-            memory.total.saturating_sub(memory.free + recorded),
-            in_pieces + recorded,
-        );
+        let (kernel, others) = kernel_as_recorded(&first.observation, &terms, settings)?;
         let cpus = header.cpus.max(1);
         let mut machine = SimulatedMachine::new(kernel, cpus);
         machine.leave_unmanaged(others);
@@ -179,11 +163,6 @@ impl<L: Iterator<Item = Look>> SimulatedReplay<L> {
         let outcomes = self.machine.act(&[Action { target, ..*action }]);
         outcomes.first().copied().unwrap_or(Outcome::NotTried)
     }
-}
-
-fn resident(seen: &ProcessObservation) -> u64 {
-    let regions = seen.regions.iter();
-    regions.map(|region| region.resident_bytes()).sum()
 }
 
 impl<L: Iterator<Item = Look>> Machine for SimulatedReplay<L> {

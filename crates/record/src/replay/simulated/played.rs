@@ -11,6 +11,7 @@ use mega_sim::address_space::Advice;
 use mega_sim::kernel::Pid;
 
 use super::super::process::Accessed;
+use crate::pages::{Pages, without};
 
 /// One process of a recording on the simulated kernel.
 pub(super) struct Played {
@@ -163,19 +164,18 @@ impl Played {
             // The policy made no huge page of it: it was there in the recording, and ended there.
             kernel.demote(self.pid, seen.region);
         }
-        let mapped = old.map_or(0, |old| old.mapped);
-        if seen.mapped < mapped {
-            let bytes = u64::from(mapped - seen.mapped) * BASE_PAGE_SIZE;
-            kernel.discard(self.pid, place(seen.mapped), bytes);
+        let pages = Pages::of(old, seen);
+        if !pages.gone.is_empty() {
+            let bytes = pages.gone.len() as u64 * BASE_PAGE_SIZE;
+            kernel.discard(self.pid, place(pages.gone.start), bytes);
         }
-        for page in mapped..seen.mapped {
+        for page in pages.new {
             // Without memory it stays as it is; a live program would have been ended.
             if kernel.touch(self.pid, place(page)).is_err() {
                 break;
             }
         }
-        let zeros = seen.zero_filled.unwrap_or(0).min(seen.mapped);
-        for page in seen.mapped - zeros..seen.mapped {
+        for page in pages.zeros {
             kernel.write_zeros(self.pid, place(page));
         }
         if seen.is_huge() && !was_huge {
@@ -206,41 +206,4 @@ fn is_huge(kernel: &Kernel, pid: Pid, region: Region) -> bool {
 fn areas(kernel: &Kernel, pid: Pid) -> Vec<Range<u64>> {
     let areas = kernel.process(pid).space.areas().iter();
     areas.map(|area| area.start..area.end).collect()
-}
-
-/// What of some ranges lies in none of the others. Both are ascending and disjoint.
-fn without(ranges: &[Range<u64>], others: &[Range<u64>]) -> Vec<Range<u64>> {
-    let mut rest = Vec::new();
-    for range in ranges {
-        let mut start = range.start;
-        for other in others {
-            if other.end <= start || other.start >= range.end {
-                continue;
-            }
-            if start < other.start {
-                rest.push(start..other.start);
-            }
-            start = other.end;
-        }
-        if start < range.end {
-            rest.push(start..range.end);
-        }
-    }
-    rest
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn ranges_without_others() {
-        let ranges = [0..10, 20..30];
-        assert_eq!(without(&ranges, &[]), ranges);
-        assert_eq!(
-            without(&ranges, &[2..4, 8..22, 29..40]),
-            [0..2, 4..8, 22..29]
-        );
-        assert_eq!(without(&ranges, &[0..15, 15..40]), []);
-    }
 }
