@@ -2,7 +2,7 @@
 //!
 //! `DAMO` names its `damo.py`: `make test-long` fetches it, and runs this.
 
-#![allow(clippy::expect_used, clippy::unwrap_used)] // A test fails by panicking, in its helpers too.
+#![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used)] // A test fails by panicking, in its helpers too.
 
 use std::io::Write;
 use std::path::Path;
