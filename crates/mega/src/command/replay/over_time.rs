@@ -18,16 +18,19 @@ pub(super) fn tables(report: &ReplayReport) -> String {
     quantities(report).map(table).collect()
 }
 
-/// The times of the columns, in seconds: none where there is no point.
+/// The times of the columns, in seconds: from the first point to the last. None where there is no point.
 fn times(report: &ReplayReport) -> Vec<f64> {
-    let points = report.policies.iter().flat_map(|policy| &policy.points);
-    let end = points.map(|point| point.seconds).reduce(f64::max);
-    let part = |end: f64| move |part| end * f64::from(part) / f64::from(PARTS);
-    match end {
-        None => Vec::new(),
-        Some(end) if end <= 0.0 => vec![0.0],
-        Some(end) => (0..=PARTS).map(part(end)).collect(),
+    let points = || report.policies.iter().flat_map(|policy| &policy.points);
+    let seconds = || points().map(|point| point.seconds);
+    let (Some(begin), Some(end)) = (seconds().reduce(f64::min), seconds().reduce(f64::max)) else {
+        return Vec::new();
+    };
+    if begin >= end {
+        return vec![end];
     }
+    let between = |part| begin + (end - begin) * f64::from(part) / f64::from(PARTS);
+    // The last is the last point's exactly: rounded down, it would lie before that.
+    (0..PARTS).map(between).chain([end]).collect()
 }
 
 fn table(report: &ReplayReport, quantity: &Quantity, times: &[f64]) -> Table {
