@@ -125,7 +125,7 @@ pub(super) struct Touching {
     by_base: Mmu,
     hertz: u64,
     random: u64,
-    /// As it was measured last. `None` until then.
+    /// As it was measured last. `None` until then, and where it touched nothing meanwhile.
     rate: Option<TouchRate>,
     /// What a touch took by base pages, in cycles, of the last that were made.
     mean: u64,
@@ -156,12 +156,11 @@ impl Touching {
         }
     }
 
-    /// How often it touches from now on.
+    /// How often it touches from now on: not at all beyond what is accessed, where it was measured when it did nothing.
     pub(super) fn set_rate(&mut self, rate: TouchRate) {
         let is_usable = |number: f64| number.is_finite() && number > 0.0;
-        if is_usable(rate.per_cpu_second) && is_usable(rate.cpus) {
-            self.rate = Some(rate);
-        }
+        self.rate =
+            Some(rate).filter(|rate| is_usable(rate.per_cpu_second) && is_usable(rate.cpus));
     }
 
     /// Cycles from one touch to the next in the recording. `None` where nobody measured it.
