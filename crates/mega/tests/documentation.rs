@@ -117,9 +117,16 @@ fn every_word_exists(page: &str, words: &[String], commands: &BTreeSet<String>) 
         commands.contains(command),
         "{page} runs `mega {command}`, which does not exist"
     );
-    let mut help_text = help(&[command]);
-    if let Some(nested) = words.get(2).filter(|word| lists_command(&help_text, word)) {
-        help_text.push_str(&help(&[command, nested]));
+    let mut path = vec![command];
+    let mut latest = help(&path);
+    let mut help_text = latest.clone();
+    for nested in &words[2..] {
+        if !lists_command(&latest, nested) {
+            break;
+        }
+        path.push(nested);
+        latest = help(&path);
+        help_text.push_str(&latest);
     }
     for option in words.iter().filter(|word| word.starts_with("--")) {
         let name = option.split('=').next().unwrap_or(option);
