@@ -53,7 +53,7 @@ fn what_is_missing_is_counted_and_promoting_it_helps() {
     assert!(helps(&found, "no mega manages it"), "{found}");
     let words = run(mega().args(["coverage", &pid, "--min", "90%"]));
     assert_eq!(words.status.code(), Some(1));
-    let words = text(&words.stdout);
+    let words = text(&words.stdout) + &text(&words.stderr);
     // Where free memory is in small pieces, what the machine could give follows.
     assert!(words.contains("90 % does not hold"), "{words}");
     assert!(words.contains("nothing in the way"), "{words}");
