@@ -105,41 +105,50 @@ fn kill(mut daemon: Child) {
     daemon.wait().expect("its status");
 }
 
-/// How long a daemon takes from its start until it has changed the mode.
-fn time_to_change(folder: &Path) -> Duration {
+/// How long a daemon takes from its start until it has changed the mode and promoted something of the program.
+fn time_to_promote(folder: &Path, pid: u32) -> Duration {
     write_mode(ThpMode::Always);
     let started = Instant::now();
     let daemon = start_daemon(folder);
     live::until("the daemon's mode", || read_mode() == ThpMode::Madvise);
+    live::until("a huge page of the daemon's", || huge_bytes(pid) > 0);
     let took = started.elapsed();
     kill(daemon);
+    put_back(folder, pid);
     took
+}
+
+/// The next start puts the mode back; and the program's pages are base pages again, so that there is something to promote.
+fn put_back(folder: &Path, pid: u32) {
+    let next = run(mega_in(folder).args(["run", "--quiet", "--", "true"]));
+    assert!(next.status.success(), "{}", text(&next.stderr));
+    assert_eq!(read_mode(), ThpMode::Always);
+    let demoted = run(mega_in(folder).arg("demote").arg(pid.to_string()));
+    assert!(demoted.status.success(), "{}", text(&demoted.stderr));
+}
+
+fn huge_bytes(pid: u32) -> u64 {
+    mega_lab::resident::of(pid).expect("its memory").huge_bytes
 }
 
 /// Kills daemons, some at a time, at random moments. After each round the next start puts the mode back.
 fn kill_daemons(folder: &Path, pid: u32) -> Seen {
-    // From before the first change to long after it.
-    let longest = 3 * time_to_change(folder) / AT_A_TIME;
+    // From before the first change to long after the first promotion.
+    let longest = 3 * time_to_promote(folder, pid) / AT_A_TIME;
     let mut seen = Seen::default();
     // Other moments in each run.
     let now = std::time::SystemTime::UNIX_EPOCH.elapsed().expect("a time");
     let mut random = Random::new(now.as_secs());
-    for round in 0..KILLS / AT_A_TIME {
+    for _ in 0..KILLS / AT_A_TIME {
         let mut daemons: Vec<Child> = (0..AT_A_TIME).map(|_| start_daemon(folder)).collect();
         while !daemons.is_empty() {
             std::thread::sleep(longest.mul_f64(below(random.word(), 1000) as f64 / 1000.0));
             let next = below(random.word(), daemons.len());
             kill(daemons.swap_remove(next));
         }
-        let resident = mega_lab::resident::of(pid).expect("its memory");
-        seen.huge += usize::from(resident.huge_bytes > 0);
+        seen.huge += usize::from(huge_bytes(pid) > 0);
         seen.changed += usize::from(read_mode() == ThpMode::Madvise);
-        let next = run(mega_in(folder).args(["run", "--quiet", "--", "true"]));
-        assert!(next.status.success(), "{}", text(&next.stderr));
-        assert_eq!(read_mode(), ThpMode::Always, "round {round}");
-        // So that the next round has something to promote.
-        let demoted = run(mega_in(folder).arg("demote").arg(pid.to_string()));
-        assert!(demoted.status.success(), "{}", text(&demoted.stderr));
+        put_back(folder, pid);
     }
     seen
 }
