@@ -31,6 +31,7 @@ mod terminate;
 pub mod trace_info;
 pub mod translations;
 pub mod warm_up;
+pub mod without_thp_disable;
 pub mod workload;
 mod wrap;
 

@@ -7,7 +7,10 @@ use std::io::{ErrorKind, Write};
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use mega_lab::{Error, calibration, damo, demo, live, replay_error, sim, trace_info, workload};
+use mega_lab::{
+    Error, calibration, damo, demo, live, replay_error, sim, trace_info, without_thp_disable,
+    workload,
+};
 
 const EXIT_CODES: &str = "\
 Exit codes: 0 done, whether goals were reached or not, 1 failed, 2 wrong usage, 3 a program, a kernel feature or \
@@ -48,6 +51,9 @@ enum Command {
     Demo(demo::Args),
     /// Run a program with known behaviour, for tests and experiments
     Workload(workload::Args),
+    /// Run a program that cannot switch huge pages off for itself
+    #[command(hide = true)]
+    WithoutThpDisable(without_thp_disable::Args),
     /// Print a completion script of mega-lab for a shell
     Completions(generate::Completions),
     /// Write the man pages of mega-lab
@@ -76,6 +82,7 @@ fn run(command: &Command) -> Result<ExitCode, Error> {
         Command::ReplayError(args) => print(&replay_error::run(args)?),
         Command::Demo(args) => demo::run(args),
         Command::Workload(args) => workload::run(args),
+        Command::WithoutThpDisable(args) => match without_thp_disable::run(args)? {},
         Command::Completions(args) => print(&generate::completions(args)),
         Command::Man(args) => generate::man(args),
     }

@@ -596,11 +596,10 @@ fn predictions_and_the_truth_are_put_side_by_side() {
         assert!(output.status.success(), "{}", text(&output.stderr));
         serde_json::from_slice::<Value>(&output.stdout).expect("JSON")
     };
-    worth("random");
     // What an earlier run left is still there.
-    let results = worth("chase");
+    let [_, _, _, results] = ["random", "mariadb", "duckdb", "chase"].map(worth);
     let programs = results["programs"].as_array().expect("programs");
-    assert_eq!(programs.len(), 2);
+    assert_eq!(programs.len(), 4);
     for program in programs {
         let windows = program["windows"].as_array().expect("windows");
         let huge: Vec<bool> = windows.iter().map(|it| it["huge"] == true).collect();
@@ -608,7 +607,8 @@ fn predictions_and_the_truth_are_put_side_by_side() {
         for (window, huge) in windows.iter().zip(huge) {
             assert!(window["cpu_ns_per_operation"].as_f64() > Some(0.0));
             let share = window["huge_share"].as_f64().expect("a share");
-            assert!(if huge { share > 0.5 } else { share < 0.1 }, "{window}");
+            // Of 64 MiB much is what a program has besides.
+            assert!(if huge { share > 0.3 } else { share < 0.1 }, "{window}");
         }
         for saving in ["predicted", "measured"] {
             let at = |end: &str| program[saving][end].as_f64().expect("a number");

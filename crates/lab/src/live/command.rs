@@ -184,7 +184,7 @@ fn require_programs(experiments: &[&Experiment]) -> Result<(), Error> {
             Err(Error::Missing(format!(
                 "{} are not installed; `apt-get install {}` installs them",
                 names(|program| program.name).join(", "),
-                names(|program| program.package).join(" ")
+                names(|program| program.package.name()).join(" ")
             )))
         }
     }
@@ -214,7 +214,11 @@ fn list(json: bool) -> Result<String, Error> {
             .into_iter()
             .map(|experiment| {
                 let modes: Vec<Mode> = (experiment.modes)();
-                let packages: Vec<&str> = experiment.programs.iter().map(|p| p.package).collect();
+                let packages: Vec<&str> = experiment
+                    .programs
+                    .iter()
+                    .map(|p| p.package.name())
+                    .collect();
                 serde_json::json!({
                     "name": experiment.name,
                     "title": experiment.title,

@@ -1,4 +1,4 @@
-//! The programs that an experiment starts, and the Debian packages they come from.
+//! The programs that an experiment starts, and the packages they come from.
 
 use std::path::PathBuf;
 
@@ -9,8 +9,24 @@ use crate::error::Error;
 pub(crate) struct Program {
     /// Its file name.
     pub(crate) name: &'static str,
-    /// The Debian package that has it.
-    pub(crate) package: &'static str,
+    pub(crate) package: Package,
+}
+
+/// What has a program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Package {
+    /// A package of Debian's, by its name.
+    Debian(&'static str),
+    /// One of Python's that Debian does not have.
+    OfPython(&'static str),
+}
+
+impl Package {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Package::Debian(name) | Package::OfPython(name) => name,
+        }
+    }
 }
 
 /// Folders that hold programs though `PATH` may not name them.
@@ -28,9 +44,15 @@ impl Program {
             .map(|folder| folder.join(self.name))
             .find(|file| file.is_file())
             .ok_or_else(|| {
+                let installs = match self.package {
+                    Package::Debian(package) => format!("`apt-get install {package}`"),
+                    Package::OfPython(_) => {
+                        "`scripts/install-lab-programs` of mega's sources".to_owned()
+                    }
+                };
                 Error::Missing(format!(
-                    "{} is not installed; `apt-get install {}` installs it",
-                    self.name, self.package
+                    "{} is not installed; {installs} installs it",
+                    self.name
                 ))
             })
     }
@@ -44,7 +66,7 @@ mod tests {
     fn a_missing_program_names_its_package() {
         let program = Program {
             name: "no-such-program",
-            package: "no-such-package",
+            package: Package::Debian("no-such-package"),
         };
         let error = program.find().unwrap_err();
         assert_eq!(error.exit_code(), 3);

@@ -14,14 +14,14 @@ use crate::live::goal::{Bound, Goal, MEGA};
 use crate::live::metric::{Better, MANAGER_CPU, Metric, Sample, Unit};
 use crate::live::mode::Mode;
 use crate::live::output::output_of;
-use crate::live::package::Program;
+use crate::live::package::{Package, Program};
 use crate::live::run::Run;
 use crate::programs;
 
 /// What must be installed.
 pub(crate) const SQLITE: Program = Program {
     name: "sqlite3",
-    package: "sqlite3",
+    package: Package::Debian("sqlite3"),
 };
 
 /// How much longer than in the better of `base` and `thp` a program may take.

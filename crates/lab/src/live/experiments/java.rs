@@ -8,17 +8,17 @@ use crate::live::goal::{Bound, Goal};
 use crate::live::metric::{Better, HUGE, MANAGER_CPU, Metric, OPERATIONS, RESIDENT, Sample, Unit};
 use crate::live::mode::Mode;
 use crate::live::output::output_of;
-use crate::live::package::Program;
+use crate::live::package::{Package, Program};
 use crate::live::run::Run;
 use crate::resident;
 
 const JAVA: Program = Program {
     name: "java",
-    package: "openjdk-17-jdk-headless",
+    package: Package::Debian("openjdk-17-jdk-headless"),
 };
 const JAVAC: Program = Program {
     name: "javac",
-    package: "openjdk-17-jdk-headless",
+    package: Package::Debian("openjdk-17-jdk-headless"),
 };
 
 /// What must be installed.

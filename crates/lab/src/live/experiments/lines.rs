@@ -5,17 +5,17 @@ use std::io::{BufWriter, Write};
 use std::path::PathBuf;
 
 use crate::error::Error;
-use crate::live::package::Program;
+use crate::live::package::{Package, Program};
 use crate::live::run::Run;
 use crate::random::{Random, mix};
 
 pub(super) const GZIP: Program = Program {
     name: "gzip",
-    package: "gzip",
+    package: Package::Debian("gzip"),
 };
 pub(super) const SORT: Program = Program {
     name: "sort",
-    package: "coreutils",
+    package: Package::Debian("coreutils"),
 };
 
 /// Bytes of a line: a number of 16 digits, and its end.

@@ -6,7 +6,7 @@ use crate::live::goal::{Bound, Goal};
 use crate::live::metric::{Better, HUGE, MANAGER_CPU, Metric, RESIDENT, Sample, Unit};
 use crate::live::mode::Mode;
 use crate::live::run::Run;
-use crate::live::server::mariadb::{CLIENT, INSTALL, MARIADBD, MariaDb};
+use crate::live::server::mariadb::{CLIENT, INSTALL, MARIADBD, MariaDb, ThpDisable};
 use crate::live::server::sysbench::{SYSBENCH, read_settled};
 use crate::resident;
 
@@ -69,7 +69,7 @@ pub(super) const MYSQL: Experiment = Experiment {
 
 #[allow(clippy::cast_precision_loss)]
 fn run(run: &Run<'_>) -> Result<Sample, Error> {
-    let (database, table) = MariaDb::start_filled(run, run.size)?;
+    let (database, table) = MariaDb::start_filled(run, run.size, ThpDisable::Works)?;
     let report = read_settled(run, &database, table.rows, 95)?;
     let resident = resident::of(database.server.pid())?;
     database.check(run, &table)?;

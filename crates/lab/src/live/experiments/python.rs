@@ -10,18 +10,18 @@ use crate::live::experiment::{Experiment, Rounds};
 use crate::live::goal::{Bound, Goal};
 use crate::live::metric::{Better, HUGE, MANAGER_CPU, Metric, RESIDENT, Sample, Unit};
 use crate::live::mode::Mode;
-use crate::live::package::Program;
+use crate::live::package::{Package, Program};
 use crate::live::run::Run;
 
 /// Debian's own: another on the `PATH` would not have Debian's NumPy.
-const PYTHON: Program = Program {
+pub(crate) const PYTHON: Program = Program {
     name: "/usr/bin/python3",
-    package: "python3",
+    package: Package::Debian("python3"),
 };
 /// By the file that tells whether it is there.
 const NUMPY: Program = Program {
     name: "/usr/lib/python3/dist-packages/numpy/__init__.py",
-    package: "python3-numpy",
+    package: Package::Debian("python3-numpy"),
 };
 
 /// What must be installed.

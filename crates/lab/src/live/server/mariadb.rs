@@ -9,23 +9,24 @@ use std::time::Duration;
 use super::Server;
 use crate::error::Error;
 use crate::live::output::output_of;
-use crate::live::package::Program;
+use crate::live::package::{Package, Program};
 use crate::live::run::Run;
+use crate::programs;
 
 /// The server.
 pub(crate) const MARIADBD: Program = Program {
     name: "mariadbd",
-    package: "mariadb-server-core",
+    package: Package::Debian("mariadb-server-core"),
 };
 /// Makes a data folder.
 pub(crate) const INSTALL: Program = Program {
     name: "mariadb-install-db",
-    package: "mariadb-server-core",
+    package: Package::Debian("mariadb-server-core"),
 };
 /// The client.
 pub(crate) const CLIENT: Program = Program {
     name: "mariadb",
-    package: "mariadb-client-core",
+    package: Package::Debian("mariadb-client-core"),
 };
 
 /// The database that the table is in, as `sysbench` calls it.
@@ -44,6 +45,14 @@ pub(crate) struct MariaDb {
     pub(crate) socket: PathBuf,
 }
 
+/// Whether the server's own `prctl(PR_SET_THP_DISABLE)` does what it says: Debian's MariaDB (since 10.11.7) switches huge pages off for
+/// itself once its buffers are allocated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ThpDisable {
+    Works,
+    Ignored,
+}
+
 /// What is in a table that `sysbench` reads.
 pub(crate) struct Table {
     pub(crate) rows: u64,
@@ -56,9 +65,13 @@ impl MariaDb {
     ///
     /// # Errors
     /// As [`MariaDb::start`], and when the server refuses.
-    pub(crate) fn start_filled(run: &Run<'_>, bytes: u64) -> Result<(Self, Table), Error> {
+    pub(crate) fn start_filled(
+        run: &Run<'_>,
+        bytes: u64,
+        disable: ThpDisable,
+    ) -> Result<(Self, Table), Error> {
         let rows = (bytes / BYTES_PER_ROW).max(1);
-        let database = MariaDb::start(run, bytes / 4 * 3)?;
+        let database = MariaDb::start(run, bytes / 4 * 3, disable)?;
         database.fill(run, rows)?;
         let checksum = database.checksum(run)?;
         Ok((database, Table { rows, checksum }))
@@ -81,7 +94,11 @@ impl MariaDb {
     ///
     /// # Errors
     /// When its data folder cannot be made, and as [`Server::start`].
-    pub(crate) fn start(run: &Run<'_>, buffer_pool_bytes: u64) -> Result<Self, Error> {
+    pub(crate) fn start(
+        run: &Run<'_>,
+        buffer_pool_bytes: u64,
+        disable: ThpDisable,
+    ) -> Result<Self, Error> {
         let data = run.scratch.join("mariadb");
         let mut install = run.beside(INSTALL.find()?);
         install
@@ -93,7 +110,16 @@ impl MariaDb {
             .arg(option("datadir", &data));
         output_of(install)?;
         let socket = run.scratch.join("mariadb.socket");
-        let mut command = run.command(MARIADBD.find()?)?;
+        let mut command = match disable {
+            ThpDisable::Works => run.command(MARIADBD.find()?)?,
+            ThpDisable::Ignored => {
+                let mut command = run.command(programs::own()?)?;
+                command
+                    .args(["without-thp-disable", "--"])
+                    .arg(MARIADBD.find()?);
+                command
+            }
+        };
         command
             .args(["--no-defaults", "--user=root", "--bind-address=127.0.0.1"])
             .args([
@@ -146,6 +172,22 @@ impl MariaDb {
     }
 
     fn query(&self, run: &Run<'_>, statements: &str) -> Result<String, Error> {
+        let mut client = self.client(run)?;
+        client.arg(format!("--execute={statements}"));
+        output_of(client)
+    }
+
+    /// A client that answers each line on its standard input, a statement about the table that `sysbench` reads, by a line for each row.
+    ///
+    /// # Errors
+    /// When there is no client.
+    pub(crate) fn asked_by_lines(&self, run: &Run<'_>) -> Result<Command, Error> {
+        let mut client = self.client(run)?;
+        client.args(["--unbuffered", DATABASE]);
+        Ok(client)
+    }
+
+    fn client(&self, run: &Run<'_>) -> Result<Command, Error> {
         let mut client = run.beside(CLIENT.find()?);
         client
             .args([
@@ -154,9 +196,8 @@ impl MariaDb {
                 "--skip-column-names",
                 "--batch",
             ])
-            .arg(option("socket", &self.socket))
-            .arg(format!("--execute={statements}"));
-        output_of(client)
+            .arg(option("socket", &self.socket));
+        Ok(client)
     }
 }
 

@@ -7,13 +7,13 @@ use std::time::Duration;
 
 use super::Server;
 use crate::error::Error;
-use crate::live::package::Program;
+use crate::live::package::{Package, Program};
 use crate::live::run::Run;
 
 /// What must be installed.
 pub(crate) const MEMCACHED: Program = Program {
     name: "memcached",
-    package: "memcached",
+    package: Package::Debian("memcached"),
 };
 
 /// How long it may take over its first answer before it is asked again.

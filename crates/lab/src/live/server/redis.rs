@@ -4,13 +4,13 @@ use super::Server;
 use super::redis_client::RedisClient;
 use super::resp::Reply;
 use crate::error::Error;
-use crate::live::package::Program;
+use crate::live::package::{Package, Program};
 use crate::live::run::Run;
 
 /// What must be installed.
 pub(crate) const REDIS: Program = Program {
     name: "redis-server",
-    package: "redis-server",
+    package: Package::Debian("redis-server"),
 };
 
 /// Bytes that a value of 4 KiB takes of Redis's memory: with its head it does not fit the allocator's class of 4 KiB,

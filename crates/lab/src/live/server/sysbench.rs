@@ -5,13 +5,13 @@ use std::process::{Child, Command, Stdio};
 use super::mariadb::{DATABASE, MariaDb};
 use crate::error::Error;
 use crate::live::output::output_of;
-use crate::live::package::Program;
+use crate::live::package::{Package, Program};
 use crate::live::run::Run;
 
 /// What must be installed.
 pub(crate) const SYSBENCH: Program = Program {
     name: "sysbench",
-    package: "sysbench",
+    package: Package::Debian("sysbench"),
 };
 
 /// Threads that ask at a time (MEGA, section 4.4).

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::Server;
 use super::load::Load;
-use super::mariadb::MariaDb;
+use super::mariadb::{MariaDb, ThpDisable};
 use super::memcached_text::MemcachedText;
 use super::protocol::Protocol;
 use super::redis_hashes::Hashes;
@@ -110,7 +110,7 @@ fn hashes_hold_what_was_not_removed() {
 #[test]
 fn mariadb_is_filled_read_and_unchanged() {
     in_a_run(|run| {
-        let database = MariaDb::start(run, 48 << 20).unwrap();
+        let database = MariaDb::start(run, 48 << 20, ThpDisable::Works).unwrap();
         database.fill(run, 2000).unwrap();
         let checksum = database.checksum(run).unwrap();
         assert!(checksum.starts_with("sbtest.sbtest1\t"), "{checksum}");

@@ -5,10 +5,14 @@ use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::{self, JoinHandle};
 
 use crate::error::Error;
 use crate::terminate::terminate;
+
+/// Questions that it is asked ahead: enough that it never waits for one, and few enough to be answered soon at the end.
+const AHEAD: usize = 8;
 
 /// A program that is asked the same kind of question again and again. It ends when it is dropped.
 pub(super) struct Asked {
@@ -20,14 +24,14 @@ pub(super) struct Asked {
 }
 
 impl Asked {
-    /// Starts it, tells it `first`, waits until it has answered that by a line, and asks on from then on. Each question has the same
-    /// right answer.
+    /// Starts it, tells it `first` if there is anything to be told, waits for a line from it, and asks on from then on. Each question has
+    /// the same right answer.
     ///
     /// # Errors
     /// When it cannot be started, or ends before.
     pub(super) fn start(
         mut command: Command,
-        first: &str,
+        first: Option<&str>,
         questions: impl Iterator<Item = String> + Send + 'static,
         right: &'static str,
     ) -> Result<Self, Error> {
@@ -49,15 +53,18 @@ impl Asked {
             return Err(Error::Failed(format!("{attempted}: it has no pipes")));
         };
         let mut output = BufReader::new(output);
-        let told = writeln!(input, "{first}");
+        let told = first.map_or(Ok(()), |first| writeln!(input, "{first}"));
         let heard = told.and_then(|()| output.read_line(&mut String::new()));
         if heard.map_err(|e| Error::io(&*attempted, e))? == 0 {
             return Err(Error::Failed(format!("{attempted}: it ended at once")));
         }
         let stop = Arc::clone(&asked.stop);
-        asked.asking = Some(thread::spawn(move || ask(input, questions, &stop)));
+        let (ahead, answered) = sync_channel(AHEAD);
+        asked.asking = Some(thread::spawn(move || ask(input, questions, &ahead, &stop)));
         let answers = Arc::clone(&asked.answers);
-        asked.hearing = Some(thread::spawn(move || hear(output, right, &answers)));
+        asked.hearing = Some(thread::spawn(move || {
+            hear(output, right, &answered, &answers)
+        }));
         Ok(asked)
     }
 
@@ -100,16 +107,27 @@ impl Drop for Asked {
 }
 
 /// Its standard input is closed at the end: then the program ends, too.
-fn ask(mut input: ChildStdin, questions: impl Iterator<Item = String>, stop: &AtomicBool) {
+fn ask(
+    mut input: ChildStdin,
+    questions: impl Iterator<Item = String>,
+    ahead: &SyncSender<()>,
+    stop: &AtomicBool,
+) {
     for question in questions {
         // A program that hears no more has ended: its status says why.
-        if writeln!(input, "{question}").is_err() || stop.load(Ordering::Relaxed) {
+        let told = ahead.send(()).is_ok() && writeln!(input, "{question}").is_ok();
+        if !told || stop.load(Ordering::Relaxed) {
             break;
         }
     }
 }
 
-fn hear(output: BufReader<ChildStdout>, right: &str, answers: &AtomicU64) -> Result<(), Error> {
+fn hear(
+    output: BufReader<ChildStdout>,
+    right: &str,
+    answered: &Receiver<()>,
+    answers: &AtomicU64,
+) -> Result<(), Error> {
     for line in output.lines() {
         let line = line.map_err(|e| Error::io("hearing what a program answers", e))?;
         if line != right {
@@ -118,6 +136,8 @@ fn hear(output: BufReader<ChildStdout>, right: &str, answers: &AtomicU64) -> Res
             )));
         }
         answers.fetch_add(1, Ordering::Relaxed);
+        // What answered without being asked makes no room.
+        let _ = answered.try_recv();
     }
     Ok(())
 }
@@ -138,7 +158,12 @@ mod tests {
 
     #[test]
     fn each_right_answer_counts_and_what_was_asked_is_answered() {
-        let asked = Asked::start(shell("sed -u 's/.*/answer/'"), "first", endless(), "answer");
+        let asked = Asked::start(
+            shell("sed -u 's/.*/answer/'"),
+            Some("first"),
+            endless(),
+            "answer",
+        );
         let asked = asked.unwrap();
         while asked.answers() < 100 {
             thread::yield_now();
@@ -148,12 +173,17 @@ mod tests {
 
     #[test]
     fn a_wrong_answer_a_failure_and_an_early_end_are_told() {
-        let wrong = Asked::start(shell("sed -u 's/question/no/'"), "", endless(), "answer");
+        let wrong = Asked::start(
+            shell("sed -u 's/question/no/'"),
+            Some(""),
+            endless(),
+            "answer",
+        );
         let wrong = wrong.unwrap().finish().unwrap_err().to_string();
         assert!(wrong.contains("answered `no`"), "{wrong}");
-        let failed = Asked::start(shell("read line; echo; exit 3"), "", endless(), "answer");
+        let failed = Asked::start(shell("echo; exit 3"), None, endless(), "answer");
         let failed = failed.unwrap().finish().unwrap_err().to_string();
         assert!(failed.contains("exit status: 3"), "{failed}");
-        assert!(Asked::start(shell("true"), "", endless(), "answer").is_err());
+        assert!(Asked::start(shell("true"), None, endless(), "answer").is_err());
     }
 }

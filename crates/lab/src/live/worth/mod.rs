@@ -5,7 +5,9 @@
 //! operation with huge pages against that with base pages right before and after is the truth.
 
 mod asked;
+mod duckdb;
 mod judge;
+mod mariadb;
 mod program;
 mod report;
 mod results;
@@ -141,7 +143,7 @@ fn one(
     run.sleep(WARM_UP)?;
     let worth = measuring.predict(running.pid())?;
     let windows = turns::take(&run, &running, wishes.rounds)?;
-    let measured = running.finish(&windows)?;
+    let measured = running.finish(&run, &windows)?;
     let saved = truth::saved(&measured).ok_or_else(|| {
         Error::Failed("it did nothing while it was measured; give it more --seconds".to_owned())
     })?;

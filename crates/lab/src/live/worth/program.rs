@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::{duckdb, mariadb};
 use crate::live::experiments::{busy, java, python};
 use crate::live::package::Program as Installed;
 use crate::live::server::memcached::MEMCACHED;
@@ -30,11 +31,15 @@ pub(super) enum Kind {
     Java,
     /// NumPy sorting and gathering.
     Python,
+    /// MariaDB, asked for rows of a table.
+    MariaDb,
+    /// DuckDB joining two tables in memory.
+    DuckDb,
 }
 
 impl Program {
     /// All, in the order in which they are run.
-    pub(super) const ALL: [Program; 15] = [
+    pub(super) const ALL: [Program; 17] = [
         Program::workload("random"),
         Program::workload("chase"),
         Program::workload("btree"),
@@ -65,6 +70,14 @@ impl Program {
             name: "python",
             kind: Kind::Python,
         },
+        Program {
+            name: "mariadb",
+            kind: Kind::MariaDb,
+        },
+        Program {
+            name: "duckdb",
+            kind: Kind::DuckDb,
+        },
     ];
 
     const fn workload(name: &'static str) -> Self {
@@ -86,6 +99,8 @@ impl Program {
         match self.kind {
             // It tells of itself once it has sorted and gathered, which takes 2 to 4 s for each GiB here.
             Kind::Python => Duration::from_secs(9 * size.div_ceil(1 << 30)),
+            // It tells of itself after each sixteenth, which takes 0.1 s for each GiB here: some forty in a window.
+            Kind::DuckDb => Duration::from_secs(4 * size.div_ceil(1 << 30)),
             _ => Duration::ZERO,
         }
     }
@@ -99,6 +114,8 @@ impl Program {
             Kind::Sqlite => &[busy::SQLITE],
             Kind::Java => &java::PROGRAMS,
             Kind::Python => &python::PROGRAMS,
+            Kind::MariaDb => &mariadb::PROGRAMS,
+            Kind::DuckDb => &duckdb::PROGRAMS,
         }
     }
 }

@@ -7,9 +7,9 @@ use std::time::Instant;
 
 use super::asked::Asked;
 use super::program::{Kind, Program};
-use super::sqlite;
 use super::truth::Measured;
 use super::turns::Window;
+use super::{duckdb, mariadb, sqlite};
 use crate::error::Error;
 use crate::live::experiments::{java, python};
 use crate::live::process::Process;
@@ -43,6 +43,7 @@ enum What {
     Workload(Process),
     Server(Server, Clients),
     Asked(Asked),
+    MariaDb(mariadb::Asking),
 }
 
 /// What keeps a server at work.
@@ -71,6 +72,14 @@ impl Running {
             Kind::Sqlite => {
                 let asked = sqlite::start(run)?;
                 Ok(Running::from_now(asked.pid(), What::Asked(asked)))
+            }
+            Kind::DuckDb => {
+                let asked = duckdb::start(run)?;
+                Ok(Running::from_now(asked.pid(), What::Asked(asked)))
+            }
+            Kind::MariaDb => {
+                let asking = mariadb::Asking::start(run)?;
+                Ok(Running::from_now(asking.pid(), What::MariaDb(asking)))
             }
             Kind::Redis => Self::server::<Resp>(run, redis::start(run)?),
             Kind::Memcached => {
@@ -124,6 +133,7 @@ impl Running {
             What::Workload(_) => 0,
             What::Server(_, clients) => clients.requests.load(Ordering::Relaxed),
             What::Asked(asked) => asked.answers(),
+            What::MariaDb(asking) => asking.answers(),
         }
     }
 
@@ -131,7 +141,7 @@ impl Running {
     ///
     /// # Errors
     /// When it failed, or found its data wrong.
-    pub(super) fn finish(self, windows: &[Window]) -> Result<Vec<Measured>, Error> {
+    pub(super) fn finish(self, run: &Run<'_>, windows: &[Window]) -> Result<Vec<Measured>, Error> {
         match self.what {
             What::Workload(process) => {
                 let done = process.finish()?;
@@ -149,6 +159,7 @@ impl Running {
                 server.stop()?;
             }
             What::Asked(asked) => asked.finish()?,
+            What::MariaDb(asking) => asking.finish(run)?,
         }
         Ok(windows
             .iter()

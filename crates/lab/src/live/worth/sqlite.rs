@@ -25,5 +25,5 @@ pub(super) fn start(run: &Run<'_>) -> Result<Asked, Error> {
         "WITH RECURSIVE n(i) AS (SELECT abs(random() % {rows}) UNION ALL SELECT abs(random() % {rows}) FROM n LIMIT 1000) \
          SELECT sum(length(t.pad)) FROM n CROSS JOIN t ON t.id = n.i;"
     );
-    Asked::start(command, &first, std::iter::repeat(question), "400000")
+    Asked::start(command, Some(&first), std::iter::repeat(question), "400000")
 }

@@ -12,7 +12,7 @@ use crate::live::process::Process;
 use crate::live::run::Run;
 use crate::live::server::Server;
 use crate::live::server::load::{Load, Loaded};
-use crate::live::server::mariadb::{MARIADBD, MariaDb, Table};
+use crate::live::server::mariadb::{MARIADBD, MariaDb, Table, ThpDisable};
 use crate::live::server::memcached::{self, MEMCACHED};
 use crate::live::server::memcached_text::MemcachedText;
 use crate::live::server::protocol::Protocol;
@@ -92,7 +92,7 @@ impl Programs {
         load(run, &cache).send_all::<MemcachedText>(run, (0..keys).map(Request::Set))?;
         let forking = redis::start(run)?;
         load(run, &forking).send_all::<Resp>(run, (0..keys).map(Request::Set))?;
-        let (database, table) = MariaDb::start_filled(run, run.size)?;
+        let (database, table) = MariaDb::start_filled(run, run.size, ThpDisable::Works)?;
         Ok(Programs {
             cache,
             forking,
