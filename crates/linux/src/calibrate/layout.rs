@@ -6,6 +6,7 @@
 
 #![allow(clippy::cast_possible_truncation, reason = "x86-64: usize is u64")]
 
+use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use mega_core::{BASE_PAGE_SIZE, HUGE_PAGE_SIZE};
@@ -68,13 +69,12 @@ impl Layouts {
         for address in new.clone().step_by(BASE_PAGE_SIZE as usize) {
             self.memory.write(address);
         }
-        let first = new.start..new.start + HUGE_PAGE_SIZE;
-        let found = own_sizes(kernel, &first).map_err(|source| Error::Io {
-            attempt: "read /proc/self/smaps".to_owned(),
-            source,
-        })?;
-        if found.huge < new.end - new.start {
-            return Ok(false);
+        if !Self::is_huge(kernel, &new)? {
+            // A fault gives up sooner than a collapse, which reclaims and compacts. Where that fails too, the look says so.
+            let _ = self.memory.advise(new.clone(), Advice::Collapse);
+            if !Self::is_huge(kernel, &new)? {
+                return Ok(false);
+            }
         }
         for region in new.step_by(2 * HUGE_PAGE_SIZE as usize) {
             let second_page = region + BASE_PAGE_SIZE..region + 2 * BASE_PAGE_SIZE;
@@ -88,6 +88,16 @@ impl Layouts {
         }
         self.size = size;
         Ok(true)
+    }
+
+    /// Whether huge pages map all of what was touched last.
+    fn is_huge(kernel: &dyn Kernel, new: &Range<u64>) -> Result<bool, Error> {
+        let first = new.start..new.start + HUGE_PAGE_SIZE;
+        let found = own_sizes(kernel, &first).map_err(|source| Error::Io {
+            attempt: "read /proc/self/smaps".to_owned(),
+            source,
+        })?;
+        Ok(found.huge >= new.end - new.start)
     }
 
     /// The base pages of a working set of `size` bytes, a power of two, and its huge pages.
