@@ -39,12 +39,22 @@ const ROUNDS_IN_TIME: f64 = 10.0;
 const TOUCHES_OF_FEW: f64 = 0.15;
 /// Touched entries that make a look one that tells whether those touched at all are few.
 const ENOUGH_TO_SAY: f64 = 6.0;
+/// How many standard deviations fewer must come in the second half than in the first: many rounds are asked.
+const SURE_OF_FEW: f64 = 5.0;
+/// Where the share of entries that are touched at all turns out to be less than this part of what it was taken for, earlier looks lasted
+/// too long.
+const FAR_FEWER: f64 = 0.5;
 /// The least variance, from look to look, of the share of touched entries that come in the second half of the wait.
 const LEAST_VARIANCE: f64 = 0.01;
 /// Looks are alike if one lasts at most 2 to the power of this as long as the other.
 const ALIKE: f64 = 1.0;
-/// So many more looks that are filled in their first half than such as are in their second are chance.
-const FILLED_BY_CHANCE: u32 = 1;
+/// So many more looks that are filled in their first half than such as are in their second are chance, and so many times the root of
+/// these.
+const FILLED_BY_CHANCE: f64 = 1.5;
+/// A look that saw more than this part of what is touched at all saw all of it.
+const FULL: f64 = 0.9;
+/// So many looks that saw all are no chance.
+const LOOKS_THAT_SEE_ALL: u32 = 3;
 /// A wait becomes at most this many times as long, or as short, from one round to the next.
 const STEP: f64 = 8.0;
 /// About how long it takes to clear one unit, in seconds. Clearing a batch takes as long as its wait at most, so that not
@@ -80,6 +90,8 @@ pub struct Sampling {
     longest_wait: f64,
     /// What each round told of the whole: touches, and CPU time, each in a second. The first are lessons.
     rounds: Vec<Round>,
+    /// Those of looks that lasted too long: there were so many touches at least.
+    forgotten: Vec<Round>,
     lessons: usize,
     totals: Totals,
     /// The share of entries that are touched at all, as far as it is known to be less than all.
@@ -140,8 +152,9 @@ struct Stratum {
     each_wait: f64,
     /// CPU time a second.
     round_shares: f64,
-    /// Saturated ones.
-    saturated: u32,
+    /// Looks since the wait was shortened, and those of them that saw all that is ever touched.
+    seen: u32,
+    full: u32,
     /// Looks that were filled in their first half, and in their second.
     filled_in: [u32; 2],
     /// The longest wait that is worth while, in seconds.
@@ -168,6 +181,7 @@ impl Sampling {
             random: SplitMix(seed),
             longest_wait: longest_wait(effort.at_most),
             rounds: Vec::new(),
+            forgotten: Vec::new(),
             lessons: LESSONS,
             totals: Totals::default(),
             active: 1.0,
@@ -216,8 +230,9 @@ impl Sampling {
             self.totals.looks += 1.0;
             self.totals.saturated += f64::from(u8::from(told.is_saturated));
         }
-        // It teaches to wait less.
-        stratum.saturated += u32::from(told.is_saturated);
+        stratum.seen += 1;
+        let all = self.active * f64::from(look.entries);
+        stratum.full += u32::from(f64::from(look.last.touched) > FULL * all);
         if let Some(half) = told.filled {
             stratum.filled_in[half] += 1;
         }
@@ -253,13 +268,35 @@ impl Sampling {
     pub fn end_round(&mut self) {
         self.rounds.push(self.round());
         self.lessons = self.lessons.saturating_sub(1);
-        if let Some(active) = std::mem::take(&mut self.halves).active() {
-            self.active = self.active.min(active);
+        let active = std::mem::take(&mut self.halves).active().unwrap_or(1.0);
+        if active < FAR_FEWER * self.active {
+            self.forget();
         }
+        self.active = self.active.min(active);
         let share = TOUCHED.min(TOUCHES_OF_FEW * self.active);
         for stratum in &mut self.strata {
             stratum.learn(&self.units, share, self.longest_wait);
         }
+    }
+
+    /// Forgets all looks: they lasted so long that they saw all that is ever touched, and so told too little. Then lessons begin again.
+    fn forget(&mut self) {
+        for stratum in &mut self.strata {
+            *stratum = Stratum {
+                wait: (stratum.wait / STEP).max(SHORTEST_WAIT),
+                longest_wait: stratum.longest_wait,
+                ..Stratum::new(stratum.units.clone())
+            };
+        }
+        for unit in &mut self.units {
+            *unit = UnitSum {
+                entries: unit.entries,
+                ..UnitSum::default()
+            };
+        }
+        self.forgotten.append(&mut self.rounds);
+        self.lessons = LESSONS;
+        self.totals = Totals::default();
     }
 
     /// What this round told of the whole. The process ran now and then while it lasted; what it used while it touched
@@ -295,7 +332,10 @@ impl Sampling {
         }
         let taught = self.rounds.get(LESSONS..).unwrap_or_default();
         // Lessons are less sure; where hardly more was seen they say more than nothing.
-        let mean = rounds::ratio(taught).or_else(|| rounds::ratio(&self.rounds))?;
+        let Some(mean) = rounds::ratio(taught).or_else(|| rounds::ratio(&self.rounds)) else {
+            let least = rounds::ratio(&[&self.forgotten[..], &self.rounds].concat())?;
+            return Some(Estimate::within(least.value, least.low, FASTEST));
+        };
         // Three touches may hide where none was seen (the rule of three).
         let hidden = 3.0 * self.units.len() as f64 / self.totals.used.max(f64::MIN_POSITIVE);
         let more = match self.totals.saturated > SATURATED * self.totals.looks {
@@ -392,14 +432,15 @@ impl Halves {
     fn add(&mut self, [early, late]: [f64; 2], look: &Look) {
         let entries = f64::from(look.entries).max(1.0);
         self.looks += 1.0;
-        let seen = early + late;
-        if seen >= ENOUGH_TO_SAY {
-            let share = late / seen;
+        let (before, seen) = (f64::from(look.first.touched), early + late);
+        if before.max(seen) >= ENOUGH_TO_SAY {
+            // Where all came before the first reading, hardly any come late.
+            let share = late / seen.max(ENOUGH_TO_SAY);
             self.telling += 1.0;
             self.shares += share;
             self.squares += share * share;
             self.touched += seen / entries;
-            self.before += f64::from(look.first.touched) / entries;
+            self.before += before / entries;
         }
     }
 
@@ -411,7 +452,7 @@ impl Halves {
         }
         let share = self.shares / self.telling;
         let variance = (self.squares / self.telling - share * share).max(LEAST_VARIANCE);
-        if share + 3.0 * (variance / self.telling).sqrt() >= 0.5 {
+        if share + SURE_OF_FEW * (variance / self.telling).sqrt() >= 0.5 {
             return None;
         }
         // Of entries all touched equally often at random, e^-x as many come in the second half, x touches of each in a half.
@@ -436,7 +477,8 @@ impl Stratum {
             each: Looks::default(),
             each_wait: FIRST_WAIT,
             round_shares: 0.0,
-            saturated: 0,
+            seen: 0,
+            full: 0,
             filled_in: [0; 2],
             longest_wait: LONGEST_WAIT,
             at_first: 0,
@@ -504,11 +546,10 @@ impl Stratum {
 
     /// Takes the wait nearer to what leaves that share of entries touched, and begins a new round.
     fn learn(&mut self, units: &[UnitSum], share: f64, longest_wait: f64) {
-        let is_too_long = 2 * self.saturated > self.round_looks || self.fills_at_once();
+        let is_too_long = self.sees_all() || self.fills_at_once();
         self.round_looks = 0;
         self.round_rates = 0.0;
         self.round_shares = 0.0;
-        self.saturated = 0;
         if is_too_long {
             self.shorten();
             return;
@@ -526,19 +567,24 @@ impl Stratum {
     }
 
     /// Whether units are touched so often that a look sees all of one touched in its first half. A program that passes through memory
-    /// fills second halves as often.
+    /// fills second halves as often, but for chance.
     fn fills_at_once(&self) -> bool {
-        let [early, late] = self.filled_in;
-        early > late + FILLED_BY_CHANCE && self.wait > SHORTEST_WAIT
+        let [early, late] = self.filled_in.map(f64::from);
+        early > late + FILLED_BY_CHANCE * (1.0 + late.sqrt()) && self.wait > SHORTEST_WAIT
+    }
+
+    /// Whether most looks see all that is ever touched: a program that passes through memory comes back within one, and what it touches
+    /// again does not show.
+    fn sees_all(&self) -> bool {
+        self.full >= LOOKS_THAT_SEE_ALL && 2 * self.full > self.seen && self.wait > SHORTEST_WAIT
     }
 
     /// Waits for less, and never again for so long. What such looks told is too little to tell how long.
     fn shorten(&mut self) {
-        if self.fills_at_once() {
-            (self.touches, self.seconds) = (0.0, 0.0);
-            self.filled_in = [0; 2];
-            self.longest_wait = self.wait / 2.0;
-        }
+        (self.touches, self.seconds) = (0.0, 0.0);
+        (self.seen, self.full) = (0, 0);
+        self.filled_in = [0; 2];
+        self.longest_wait = self.wait / 2.0;
         self.wait = (self.wait / STEP).max(SHORTEST_WAIT);
     }
 }

@@ -173,6 +173,46 @@ fn programs() -> Vec<Program> {
         program(400, vec![random(100..400, 5e6), random(0..50, 15e6)], 1.0),
         program(200, vec![Part::Front { step: 2, rate: 6e6 }], 1.0),
         program(200, vec![Part::Front { step: 8, rate: 3e6 }], 1.0),
+        program(
+            1024,
+            vec![Part::Front {
+                step: 1,
+                rate: 60e6,
+            }],
+            1.0,
+        ),
+        program(
+            2048,
+            vec![Part::Front {
+                step: 8,
+                rate: 60e6,
+            }],
+            1.0,
+        ),
+        program(
+            1024,
+            vec![Part::Front {
+                step: 8,
+                rate: 62e6,
+            }],
+            1.0,
+        ),
+        program(
+            1024,
+            vec![Part::Front {
+                step: 8,
+                rate: 62e6,
+            }],
+            0.3,
+        ),
+        program(
+            512,
+            vec![Part::Front {
+                step: 8,
+                rate: 62e6,
+            }],
+            1.0,
+        ),
         program(500, vec![Part::Few { rate: 40e6 }], 1.0),
         program(500, vec![random(0..32, 100e6)], 1.0),
         program(
