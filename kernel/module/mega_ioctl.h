@@ -527,7 +527,8 @@ struct mega_pair {
  * virtual machine's memory gets another order. Each pair is exchanged at one moment,
  * or nothing happened to it. No access finds an address without memory; one to a
  * page of a pair may wait until the call is over. Both pages are dirty, and
- * soft-dirty, afterwards. A giant page over one of them is demoted.
+ * soft-dirty, afterwards. A giant page over one of them is demoted; over what is
+ * refused it stays, unless somebody got hold of one of the pages at that moment.
  *
  * Pairs are taken together. Two that have an address in common are exchanged in an
  * order that is not defined.

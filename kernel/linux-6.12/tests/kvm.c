@@ -166,6 +166,7 @@ static void logged(void)
 	tap_equal(half.result, MEGA_PAIR_LOGGED, "for that reason");
 	tap_equal(wrong_pages(span + 40 * HUGE, HUGE, 40 * HUGE, 1) + wrong_pages(span + 300 * HUGE, HUGE, 300 * HUGE, 1) +
 		  wrong_pages(outside, HUGE, 0, 2), 0, "and all of them have what they had");
+	tap_equal(giant_kib(span, GIANT), GIANT / 1024, "and the giant page stays");
 	guest_fetch_log();
 	tap_equal(guest_logged(0, SPAN_PAGES), 0, "the log has nothing of it");
 	tap_equal(guest_count(first, REGION_PAGES, counted) + guest_count(second, REGION_PAGES, counted), 0,

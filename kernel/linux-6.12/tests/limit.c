@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A process whose memory cgroup is at its limit waits in the fault of a giant page, or right after it, and others do not wait
- * for it: their first writes to spans and their promotions go on. The faults of spans go one after the other by a lock that
- * spans of different processes share, so who waits for memory while he has it stops others that have nothing to do with him.
+ * A process whose memory cgroup is at memory.max, or goes beyond memory.high, waits in the fault of a giant page, or right after
+ * it, and others do not wait for it: their first writes to spans and their promotions go on. The faults of spans go one after the
+ * other by a lock that spans of different processes share, so who waits for memory while he has it stops others that have nothing
+ * to do with him.
  *
  * The gate (see gate/) holds him in reclaim for as long as the others need. A mistake shows by others that do not go on.
  */
@@ -104,10 +105,12 @@ static int others(void)
 		*(volatile char *)(spans + i * GIANT) = 1;
 		said(&shared->others);
 	}
-	/* One was there when the limited process did not get it. */
+	/* One was left for them. */
 	if (!giant_kib(spans, SPANS * GIANT))
 		return 1;
 	munmap(spans, SPANS * GIANT);
+	/* The pool has been filled again since, maybe with what is to be promoted to. */
+	pool_want(0);
 	request = promote_surely(device, span);
 	said(&shared->others);
 	return request.stop == MEGA_PROMOTE_DONE && !wrong_pages(span, GIANT, 0, 1) ? 0 : 2;
@@ -163,7 +166,8 @@ static void close_and_limit(const char *limit, pid_t *waiting)
 		tap_bail("set %s", limit);
 }
 
-static void beside(const char *limit)
+/* The limited process finds that many chunks in the pool. At memory.max it gets none; memory.high refuses it nothing. */
+static void beside(const char *limit, unsigned int chunks)
 {
 	pid_t waiting, free;
 	unsigned long did;
@@ -174,7 +178,7 @@ static void beside(const char *limit)
 	while (!seen(&shared->others))
 		usleep(10000);
 	/* Not before: it is to be promoted. */
-	pool_fill(1);
+	pool_fill(chunks);
 	size_enable("always");
 	close_and_limit(limit, &waiting);
 	__atomic_store_n(&shared->go, true, __ATOMIC_RELEASE);
@@ -186,7 +190,7 @@ static void beside(const char *limit)
 	/* It may have written more before it was seen here; not now. */
 	did = seen(&shared->limited);
 	went_on = goes_on(free);
-	tap_ok(went_on, "%s: while one of a group at it waits, others write to spans and promote them", limit);
+	tap_ok(went_on, "%s: while one waits whose group has reached it, others write to spans and promote them", limit);
 	if (!went_on) {
 		note_stack(waiting);
 		note_stack(free);
@@ -217,7 +221,8 @@ int main(void)
 	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (shared == MAP_FAILED)
 		tap_bail("mmap");
-	beside("memory.max");
+	beside("memory.max", 1);
+	beside("memory.high", 2);
 	pool_empty();
 	tap_equal(meminfo("AnonPudMapped"), 0, "at the end nothing is mapped by giant pages");
 	return tap_end();
