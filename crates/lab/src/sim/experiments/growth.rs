@@ -29,6 +29,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     about: "A program uses three quarters of a machine with 16 GiB to 4 TiB. First faults take huge pages, and what counts is the manager's CPU time in the second minute after all of it is filled. Then, up to 64 GiB, faults take base pages (thp and hawkeye: huge ones), a tenth of the memory is hot: the program goes over it, rests for 50 ms and begins again, and after each eighty times it goes over all of its memory, so every four seconds at most, and less often the longer that takes; what counts is how soon 95 % of the memory is huge, how much is by then or after 15 minutes, and which part of the cycles of the touches goes into translation in the minute after that.",
     memory: LARGEST,
     scale: 1,
+    reasons: &[],
     run,
 };
 

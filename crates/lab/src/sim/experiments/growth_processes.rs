@@ -29,6 +29,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     about: "1 to 10,000 processes together use 40 GiB of 64; each uses all that it has, and rests for four seconds. First faults take huge pages, and what counts is the manager's CPU time in the second of two minutes. Then the processes use 20 GiB, of which a tenth is hot: they go over it, rest for 50 ms and begin again, and after each eighty times they go over all that they have, so every four seconds at most, and less often the longer that takes; faults take base pages (thp and hawkeye: huge ones), and what counts is how soon 95 % of it is huge, how much is by then or after five minutes, and the manager's CPU time until then. (What is not hot is touched once in four seconds at most, so huge pages save less there in five minutes than it costs to copy the memory: whoever promotes only what is paid back, as adaptive, leaves it.)",
     memory: MACHINE,
     scale: 1,
+    reasons: &[],
     run,
 };
 
