@@ -3,7 +3,7 @@
 use super::findings::{Findings, Table};
 use super::report::significant;
 use super::system::ADAPTIVE;
-use super::verdict::reasons;
+use super::verdict::set_apart;
 use crate::live::metric::Better;
 
 /// How far from the best counts as being it.
@@ -116,7 +116,7 @@ fn sentence(findings: &Findings, table: &Table, behind: &Behind<'_>) -> String {
     };
     let mut text = format!("{}, {rows}: ", table.title);
     text += &compared(table, behind, name, other);
-    let why = reasons(findings, table, name, other);
+    let why = set_apart(findings, table, name, other);
     if why.is_empty() {
         text += ".";
     } else {

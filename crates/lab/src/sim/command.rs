@@ -33,6 +33,9 @@ pub struct Sim {
     /// What random numbers come from: the same seed gives the same bytes
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
+    /// Run nothing: write the reports on what that folder has anew, with the reasons that are known by now
+    #[arg(long, conflicts_with_all = ["scale", "seed", "list"])]
+    again: bool,
     /// The folder for what is written: a folder for each experiment, and index.md on all that are there
     #[arg(short, long, value_name = "FOLDER", default_value = "mega-sim")]
     out: PathBuf,
@@ -65,7 +68,11 @@ pub fn run(sim: &Sim) -> Result<String, Error> {
         .filter(|experiment| name == ALL || experiment.name == name)
         .collect();
     let reports = side_by_side(&chosen, |experiment| {
-        let report = one(experiment, sim.scale, sim.seed)?;
+        let report = if sim.again {
+            report::again(&sim.out, experiment)?
+        } else {
+            one(experiment, sim.scale, sim.seed)?
+        };
         report::write(&sim.out, &report)?;
         Ok::<Report, Error>(report)
     })?;
@@ -177,6 +184,30 @@ mod tests {
                 assert!(!first.is_empty(), "{name}");
             }
         }
+    }
+
+    /// The reasons may be others by now, but the numbers are the same.
+    #[test]
+    fn a_report_is_written_anew_without_a_run() {
+        let folder = tempfile::tempdir().unwrap();
+        let experiment = experiments::ALL
+            .into_iter()
+            .find(|experiment| experiment.name == "mega-faults")
+            .unwrap();
+        let own = folder.path().join("mega-faults");
+        let [findings, text] = ["findings.json", "report.md"].map(|name| own.join(name));
+        let read = |path: &std::path::Path| std::fs::read_to_string(path).unwrap();
+        assert!(report::again(folder.path(), experiment).is_err());
+        let first = one(experiment, Some(1024), 7).unwrap();
+        report::write(folder.path(), &first).unwrap();
+        let before = read(&text);
+        let stale = read(&findings).replace("Its kernel", "Nobody");
+        assert_ne!(stale, read(&findings));
+        std::fs::write(&findings, stale).unwrap();
+        let anew = report::again(folder.path(), experiment).unwrap();
+        report::write(folder.path(), &anew).unwrap();
+        assert_eq!(read(&text), before);
+        assert!(read(&findings).contains("Its kernel"));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! An experiment on the simulated machine.
 
 use super::findings::Findings;
+use super::reason::Reason;
 use super::scale::Scale;
 use crate::error::Error;
 
@@ -18,6 +19,8 @@ pub(super) struct Experiment {
     pub(super) memory: u64,
     /// The scale that it has where none is given.
     pub(super) scale: u64,
+    /// Why it says something else than the paper where it does.
+    pub(super) reasons: &'static [Reason],
     pub(super) run: fn(&Setting<'_>) -> Result<Findings, Error>,
 }
 

@@ -13,6 +13,7 @@ mod findings;
 mod hardware;
 mod numbers;
 mod programs;
+mod reason;
 mod recording;
 mod report;
 mod scale;

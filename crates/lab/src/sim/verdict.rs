@@ -114,7 +114,7 @@ fn side(ratio: f64) -> i8 {
 }
 
 /// What sets two systems apart most in the runs that a table is about, in words; nothing where those are not counted.
-pub(super) fn reasons(findings: &Findings, table: &Table, one: &str, other: &str) -> Vec<String> {
+pub(super) fn set_apart(findings: &Findings, table: &Table, one: &str, other: &str) -> Vec<String> {
     if table.is_counted {
         differences(&findings.happened, one, other)
     } else {
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn reasons_are_what_differs_most() {
+    fn what_differs_most_is_said() {
         let happened = |system: &str, promoted, failed| Happened {
             system: system.to_owned(),
             counts: [("promoted", promoted), ("failed", failed), ("same", 3.0)]

@@ -11,6 +11,7 @@ use crate::live::metric::{Better, Unit};
 use crate::sim::experiment::{Experiment, Setting};
 use crate::sim::findings::{Findings, Happened, Row, Table};
 use crate::sim::hardware;
+use crate::sim::numbers::share;
 use crate::sim::programs::{Busy, Regions};
 use crate::sim::system::{
     ADAPTIVE, ADAPTIVE_HUGE, HAWKEYE, INGENS, INGENS_HUGE, MEGA, MEGA_HUGE, System, THP,
@@ -26,9 +27,10 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "growth-processes",
     title: "what managing costs, and how soon it helps, with more and more processes",
     source: "beyond the papers",
-    about: "1 to 10,000 processes together use 40 GiB of 64; each uses all that it has, and rests for four seconds. First faults take huge pages, and what counts is the manager's CPU time in the second of two minutes. Then the processes use 20 GiB, of which a tenth is hot: they go over it, rest for 50 ms and begin again, and after each eighty times they go over all that they have, so every four seconds at most, and less often the longer that takes; faults take base pages (thp and hawkeye: huge ones), and what counts is how soon 95 % of it is huge, how much is by then or after five minutes, and the manager's CPU time until then. (What is not hot is touched once in four seconds at most, so huge pages save less there in five minutes than it costs to copy the memory: whoever promotes only what is paid back, as adaptive, leaves it.)",
+    about: "1 to 10,000 processes together use 40 GiB of 64; each uses all that it has, and rests for four seconds. First faults take huge pages, and what counts is the manager's CPU time in the second of two minutes. Then the processes use 20 GiB, of which a tenth is hot: they go over it, rest for 50 ms and begin again, and after each eighty times they go over all that they have, so every four seconds at most, and less often the longer that takes; faults take base pages (thp and hawkeye: huge ones), and what counts is how soon 95 % of it is huge, how much is by then or after five minutes, the manager's CPU time until then, and which part of the cycles of the touches goes into translation in the twenty seconds after that (beyond 64 processes several share a core's TLBs). (What is not hot is touched once in four seconds at most, so huge pages save less there in five minutes than it costs to copy the memory: whoever promotes only what is paid back, as adaptive, leaves it.)",
     memory: MACHINE,
     scale: 1,
+    reasons: &[],
     run,
 };
 
@@ -40,6 +42,8 @@ const MINUTE: Duration = Duration::from_secs(60);
 const REST: Duration = Duration::from_secs(4);
 /// How long it is waited for huge pages.
 const LIMIT: Duration = Duration::from_secs(300);
+/// How long translation is counted after that: five passes over all at most.
+const COUNTED: Duration = Duration::from_secs(20);
 
 /// Some processes and what each of them has.
 #[derive(Clone, Copy)]
@@ -66,7 +70,8 @@ fn run(setting: &Setting<'_>) -> Result<Findings, Error> {
     counts.dedup_by_key(|count| setting.scale.count(*count));
     let costs = costs(&counts, setting)?;
     let mut happened: Vec<Happened> = Vec::new();
-    let (mut times, mut parts, mut used) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut times, mut parts, mut used, mut walks) =
+        (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for count in counts {
         let load = Load::new(count, BY_PAGES, setting);
         let name = load.processes.to_string();
@@ -85,6 +90,7 @@ fn run(setting: &Setting<'_>) -> Result<Findings, Error> {
         times.push(row(&|reached| reached.until.time));
         parts.push(row(&|reached| Some(reached.until.huge)));
         used.push(row(&|reached| Some(reached.used)));
+        walks.push(row(&|reached| Some(reached.translation)));
     }
     let by_processes = |title: &str, unit, systems: &[System], rows| {
         Table::new(format!("{title}, by processes"), unit, names(systems), rows).by_course()
@@ -110,6 +116,12 @@ fn run(setting: &Setting<'_>) -> Result<Findings, Error> {
             .better(Better::Higher),
             from_start("CPU time of the manager until then", Unit::Seconds, used)
                 .better(Better::Lower),
+            from_start(
+                "cycles of touches in translation after that",
+                Unit::Share,
+                walks,
+            )
+            .better(Better::Lower),
         ],
         happened,
     })
@@ -154,6 +166,8 @@ struct Reached {
     until: UntilHuge,
     /// The manager's CPU time, in seconds.
     used: f64,
+    /// The part of the cycles of touches that went into translation afterwards.
+    translation: f64,
     happened: Happened,
 }
 
@@ -164,9 +178,18 @@ fn reach(system: System, load: Load, setting: &Setting<'_>) -> Result<Reached, E
         .collect();
     let all = load.processes * load.bytes;
     let until = until_huge(&mut bed, &pids, all, LIMIT);
+    let used = bed.machine.cpu_time().as_secs_f64();
+    let happened = bed.happened();
+    let before = bed.machine.all_counts();
+    bed.run_for(COUNTED);
+    let after = bed.machine.all_counts();
     Ok(Reached {
         until,
-        used: bed.machine.cpu_time().as_secs_f64(),
-        happened: bed.happened(),
+        used,
+        translation: share(
+            after.translation - before.translation,
+            after.cycles - before.cycles,
+        ),
+        happened,
     })
 }

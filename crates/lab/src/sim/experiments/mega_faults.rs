@@ -12,6 +12,7 @@ use crate::sim::findings::{Findings, Row, Table};
 use crate::sim::hardware;
 use crate::sim::numbers::cells;
 use crate::sim::programs::Objects;
+use crate::sim::reason::{Known, Number, Part, Reason};
 use crate::sim::system::{ADAPTIVE, BASE, HAWKEYE, INGENS, MEGA, System, THP, TRIDENT};
 use crate::sim::testbed::Testbed;
 
@@ -22,8 +23,54 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     about: "A program fills memory with 2 million objects of 4 KiB, in chunks of 2 MiB, and beside them pages that no huge page can map: as many as the paper's faults with huge pages leave over. The time of its faults. The costs of a base and of a huge fault come from table 2, so what is found here is how many there are of each, and what else they wait for.",
     memory: MEGA_BYTES,
     scale: 1,
+    reasons: REASONS,
     run,
 };
+
+const REASONS: &[Reason] = &[
+    Reason {
+        of: &[Part {
+            tables: &["time of a fault", "faults"],
+            rows: &[],
+            systems: &["thp"],
+        }],
+        why: "What a base and a huge fault cost is put in from table 2, each the same every time, and so is the number of faults that are not the objects': the mean, the percentiles and the count follow from that. So base pages' 99th percentile is a mean here, and huge pages' is what it is in the paper.",
+        known: &[Known::Input],
+    },
+    Reason {
+        of: &[Part {
+            tables: &["time of a fault"],
+            rows: &[],
+            systems: &["mega"],
+        }],
+        why: "Its kernel does bookkeeping in each fault: page mappings, utilization, and what compaction wants to know. mega's engine looks at page tables from outside, so here the policy adds nothing to a fault.",
+        known: &[Known::Paper("section 4.1")],
+    },
+    Reason {
+        of: &[Part {
+            tables: &["time of a fault"],
+            rows: &["average", "90th percentile", "99th percentile"],
+            systems: &["ingens"],
+        }],
+        why: "Its kernel looks the region up in a radix tree in each fault, sets a bit, and counts those of 512 that are set. mega's engine looks at page tables from outside, so here the policy adds nothing to a fault.",
+        known: &[Known::Source("Ingens, mm/memory.c, do_anonymous_page")],
+    },
+    Reason {
+        of: &[Part {
+            tables: &["time of a fault"],
+            rows: &["99.9th percentile"],
+            systems: &["ingens"],
+        }],
+        why: "Its kernel wakes khugepaged in the fault that completes a region, so it promotes while the program still fills its memory, and faults wait for that. Here a policy looks every five seconds, and the program is through after two.",
+        known: &[
+            Known::Source("Ingens, mm/memory.c, do_anonymous_page, and mm/huge_memory.c"),
+            Known::Run(&[
+                Number::Count("regions promoted", "ingens"),
+                Number::Count("ms that programs stood still", "ingens"),
+            ]),
+        ],
+    },
+];
 
 const SYSTEMS: [System; 7] = [BASE, THP, INGENS, MEGA, ADAPTIVE, HAWKEYE, TRIDENT];
 /// Section 2.4: SETs of 4 KiB.

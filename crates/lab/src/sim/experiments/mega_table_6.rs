@@ -20,6 +20,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     about: "A program fills 6 GB and visits it in steps of 32 KiB. What a visit costs on a simulated Haswell in the second of two minutes, with what the program stands still for meanwhile.",
     memory: MEGA_BYTES,
     scale: 1,
+    reasons: &[],
     run,
 };
 

@@ -23,6 +23,7 @@ mod trident_figure_9;
 mod trident_programs;
 mod trident_table_5;
 mod trident_tables;
+mod trident_tables_reasons;
 mod until_huge;
 mod uptime;
 

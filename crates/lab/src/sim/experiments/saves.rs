@@ -22,6 +22,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     about: "A server of the kind of Redis has 6 GiB in values of 4 KiB on a machine of 16 GiB, and answers 50,000 requests a second, at 10 us each beside the touch; one in five writes. A minute after it has stored all values, and again after 90 seconds, it forks, and the child reads all of it at 200 MB/s and exits. Writes go anywhere, or nine times in ten to a tenth of the values, which lie among the others or side by side. What forks and writes take, how much memory is copied, how much more is in use at the worst moment of a save than before it, and how much of the server's memory is in huge pages. With the scale, requests and the child become slower, so that a save lasts as long and copies as large a part.",
     memory: MEGA_BYTES,
     scale: 4,
+    reasons: &[],
     run,
 };
 

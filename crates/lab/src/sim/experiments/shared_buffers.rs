@@ -28,6 +28,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     about: "A database has 8 GiB of shared buffers on a machine with 16 GiB. Each of its processes maps them and answers requests for keys by Zipf's law with YCSB's exponent, one after the other for a minute; a request takes 20 us beside its touches (an assumption). Faults take base pages, as distributions have it (shmem_enabled is never); what a policy makes huge becomes huge for all. Page tables are counted as Linux has them: none for a region of shared memory that a huge page maps. Requests, what they take in translation, page tables, and the part of the mappings that is huge in the end. Of 16 requests one is done and the others take as long, so policies see the Accessed bits of a sixteenth.",
     memory: MACHINE,
     scale: 8,
+    reasons: &[],
     run,
 };
 

@@ -26,6 +26,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     about: "Together they use 14 of 16 GiB: a cache (5.5 GiB, read by Zipf's law with YCSB's exponent; 60 million requests of 300 ns beside their touches), a graph (4 GiB, a breadth-first search over 120 million edges of 100 ns beside their touches), one that fills 3 GiB and does nothing more, and one that allocates 1.5 GiB, goes over it and frees it, until it has had 45 GiB. At a scale they have less memory and do as much. Before, Trident's fragmenter has read a file larger than memory. Each also runs alone on such a machine, under the same system. Who has huge pages once all are done; how many times as long each takes as alone, and how far apart these are: 1 is fair.",
     memory: MACHINE,
     scale: 8,
+    reasons: &[],
     run,
 };
 

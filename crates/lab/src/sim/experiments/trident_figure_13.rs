@@ -17,6 +17,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     about: "The programs of trident-figure-9 in a guest with fragmented memory, in which promotion may use a tenth of a core: with copies, and with an exchange by the hypervisor of what lies behind huge pages (trident-pv). The host maps the guest's memory by giant pages, and by huge ones under THP. adaptive copies, within its own budgets.",
     memory: TRIDENT_NODE,
     scale: 16,
+    reasons: &[],
     run,
 };
 

@@ -286,8 +286,8 @@ impl Runs {
         ]
     }
 
-    /// The mean, over the programs, of how many times as fast they are as under the system at a place.
-    pub(super) fn mean_speeds(&self, reference: usize) -> Vec<Option<f64>> {
+    /// How many times as fast as under the system at a place the programs are, in the mean, beside what the paper says of that.
+    pub(super) fn mean_speeds(&self, reference: usize, paper: Vec<Option<f64>>) -> Table {
         let count = number(self.of_cases.len() as u64);
         let of = |system: usize| {
             let ratios = self.of_cases.iter().map(|runs| {
@@ -295,7 +295,16 @@ impl Runs {
             });
             Some(ratios.sum::<f64>() / count)
         };
-        (0..self.systems.len()).map(of).collect()
+        let ours = (0..self.systems.len()).map(of).collect();
+        let name = self.systems[reference].name;
+        Table::new(
+            format!("how many times as fast as under {name}"),
+            Unit::Count,
+            names(&self.systems),
+            vec![Row::beside("mean of the programs", ours, paper)],
+        )
+        .against(reference)
+        .better(Better::Higher)
     }
 }
 

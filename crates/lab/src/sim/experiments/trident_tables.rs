@@ -8,6 +8,7 @@ use mega_sim::kernel::Counters;
 
 use super::fragmenter::fragment;
 use super::trident_programs::{HEAP, SLAB, none};
+use super::trident_tables_reasons::REASONS;
 use super::{TRIDENT_KERNEL, TRIDENT_NODE, names};
 use crate::error::Error;
 use crate::live::metric::{Better, Unit};
@@ -26,6 +27,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     about: "Programs get memory all at once, by slabs of 1 MiB or by the small steps of a heap (Canneal: an array, and then a heap), and use it for five minutes, on a node with 192 GB; unfragmented, and after the paper's fragmenter: a file larger than memory is read, and then pages of it at random. Faults alone, with normal compaction, and with smart compaction. (Figure 7 has no number for a program; in the paper smart compaction copies up to 85 % less.)",
     memory: TRIDENT_NODE,
     scale: 8,
+    reasons: REASONS,
     run,
 };
 

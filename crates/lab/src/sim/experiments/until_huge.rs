@@ -22,11 +22,10 @@ pub(super) struct UntilHuge {
     pub(super) huge: f64,
 }
 
-/// Runs until nearly all of the processes' memory, of so many bytes together, is huge, but no longer than until `limit`.
+/// Runs until nearly all of the processes' memory, of so many bytes together, is huge, but no longer than `limit`.
 pub(super) fn until_huge(bed: &mut Testbed, pids: &[Pid], all: u64, limit: Duration) -> UntilHuge {
     let mut huge = 0.0;
-    let left = limit.saturating_sub(bed.machine.now());
-    let is_huge = bed.run_until(left, STEP, |bed| {
+    let is_huge = bed.run_until(limit, STEP, |bed| {
         huge = share(pids.iter().map(|pid| bed.mapped(*pid).huge).sum(), all);
         huge >= NEARLY_ALL
     });

@@ -30,6 +30,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     about: "Four servers, whose services use 50 to 80 % of memory by day and half of that at night, for 14 days. A service renews a twentieth of its memory each hour and is started anew every four days. The kernel allocates pages that cannot move, of which a few stay for days, and reads files, which fill what is free. An hour is 30 seconds of the simulated machine. A service goes over all that it has six times in an hour, and over a tenth of it, its hot part, twenty times a second. What of memory is in free blocks or huge pages, and of the services' memory in huge pages, on average over each day, and the part of all hours at whose end a server had not one free block; the fleet's number is that of its servers at one time. And what translation took of the services' time.",
     memory: MACHINE,
     scale: 64,
+    reasons: &[],
     run,
 };
 

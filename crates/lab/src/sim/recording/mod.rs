@@ -118,6 +118,7 @@ pub(super) fn run(args: &Args) -> Result<String, Error> {
         1,
         args.seed,
         findings(&machine, &systems, runs, &recorded, &args.beside),
+        &[],
     );
     report::write(&args.out, &report)?;
     report::write_page(&args.out)?;

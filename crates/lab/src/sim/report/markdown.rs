@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::terminal::{cells, settings};
-use super::{CHART, Report};
+use super::{CHART, Explained, Report};
 use crate::sim::findings::{Happened, Table};
 use crate::sim::verdict::written;
 
@@ -60,8 +60,13 @@ fn section(report: &Report, chart: &str) -> String {
         let _ = writeln!(text, "\n{}", table_of(table));
     }
     let _ = writeln!(text, "\n{}.", capital(&report.summary()));
-    for sentence in &report.disagreements {
-        let _ = writeln!(text, "\n- {sentence}");
+    text += &explained(&report.disagreements);
+    if !report.inputs.is_empty() {
+        let _ = writeln!(
+            text,
+            "\nNot compared, since these numbers of the paper were put in:"
+        );
+        text += &explained(&report.inputs);
     }
     if let Some(standing) = report.standing() {
         let _ = writeln!(text, "\n{}.", capital(&standing));
@@ -76,6 +81,19 @@ fn section(report: &Report, chart: &str) -> String {
         let happened = happened(&report.findings.happened);
         let heading = happened_in(&report.findings.tables);
         let _ = writeln!(text, "\n{heading}:\n\n{happened}");
+    }
+    text
+}
+
+/// Each reason, and beneath it the comparisons that it is about.
+fn explained(all: &[Explained]) -> String {
+    let mut text = String::new();
+    for one in all {
+        // Writing to a String does not fail.
+        let _ = writeln!(text, "\n- {}", one.why);
+        for sentence in &one.comparisons {
+            let _ = writeln!(text, "  - {sentence}");
+        }
     }
     text
 }

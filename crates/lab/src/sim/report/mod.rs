@@ -15,10 +15,12 @@ use super::best::standing;
 use super::experiment::Experiment;
 use super::experiments;
 use super::findings::Findings;
+use super::reason::Reason;
 use super::recording;
 use crate::error::Error;
 use crate::file;
 
+use sentences::Explained;
 pub(super) use sentences::significant;
 pub(super) use terminal::draw as in_words;
 
@@ -48,11 +50,13 @@ pub(super) struct Report {
     command: Option<String>,
     #[serde(flatten)]
     findings: Findings,
-    /// Where the paper says something else, and what happened there.
-    disagreements: Vec<String>,
+    /// Where the paper says something else, and why.
+    disagreements: Vec<Explained>,
     /// Numbers that could be compared, and those of them that agree.
     compared: usize,
     agreeing: usize,
+    /// Numbers of the paper that were put in, so that nothing is found by comparing them.
+    inputs: Vec<Explained>,
     /// Rows with `adaptive` and a better, and those in which it is within 2 % of the best.
     with_adaptive: usize,
     near_the_best: usize,
@@ -82,12 +86,18 @@ impl Report {
             about: experiment.about.to_owned(),
             command: None,
         };
-        Report::under(heading, scale, seed, findings)
+        Report::under(heading, scale, seed, findings, experiment.reasons)
     }
 
     /// A report of another heading than an experiment's.
-    pub(super) fn under(heading: Heading, scale: u64, seed: u64, findings: Findings) -> Self {
-        let (compared, agreeing) = sentences::count(&findings);
+    pub(super) fn under(
+        heading: Heading,
+        scale: u64,
+        seed: u64,
+        findings: Findings,
+        reasons: &[Reason],
+    ) -> Self {
+        let count = sentences::count(&findings, reasons);
         let standing = standing(&findings);
         Report {
             experiment: heading.name,
@@ -97,10 +107,11 @@ impl Report {
             scale,
             seed,
             command: heading.command,
-            disagreements: sentences::disagreements(&findings),
+            disagreements: sentences::disagreements(&findings, reasons),
+            inputs: sentences::inputs(&findings, reasons),
             findings,
-            compared,
-            agreeing,
+            compared: count.compared,
+            agreeing: count.agreeing,
             with_adaptive: standing.rows,
             near_the_best: standing.near,
             behind_the_best: standing.behind,
@@ -170,6 +181,33 @@ pub(super) fn write(folder: &Path, report: &Report) -> Result<(), Error> {
     file::write(&own, CHART, &chart::draw(report))
 }
 
+/// What was found in an earlier run.
+#[derive(Deserialize)]
+struct Earlier {
+    scale: u64,
+    seed: u64,
+    #[serde(flatten)]
+    findings: Findings,
+}
+
+/// The report on what an earlier run wrote into a folder, by what is known now.
+///
+/// # Errors
+/// When the folder has none, or it cannot be read.
+pub(super) fn again(folder: &Path, experiment: &Experiment) -> Result<Report, Error> {
+    let path = folder.join(experiment.name).join(JSON);
+    let text =
+        fs::read(&path).map_err(|error| Error::io(format!("reading {}", path.display()), error))?;
+    let earlier: Earlier = serde_json::from_slice(&text)
+        .map_err(|error| Error::Failed(format!("reading {}: {error}", path.display())))?;
+    let Earlier {
+        scale,
+        seed,
+        findings,
+    } = earlier;
+    Ok(Report::new(experiment, scale, seed, findings))
+}
+
 /// Writes the page on all experiments that a folder has, by this run and by those before.
 ///
 /// # Errors
@@ -200,4 +238,73 @@ fn read(path: &Path) -> Option<Report> {
             );
         })
         .ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::sentences::covering;
+    use super::*;
+    use crate::sim::verdict::{Verdict, comparisons};
+
+    /// What was published of an experiment.
+    fn published(experiment: &Experiment) -> Findings {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/results/sim");
+        let path = Path::new(folder).join(experiment.name).join(JSON);
+        serde_json::from_slice(&fs::read(path).unwrap()).unwrap()
+    }
+
+    /// A reason for what does not disagree is wrong, or was once right.
+    #[test]
+    fn each_reason_is_one_of_a_published_disagreement_or_of_a_number_that_was_put_in() {
+        for experiment in experiments::ALL {
+            let findings = published(experiment);
+            let mut used = vec![false; experiment.reasons.len()];
+            for table in &findings.tables {
+                for one in comparisons(table) {
+                    if let Some((place, reason)) = covering(experiment.reasons, table, &one) {
+                        used[place] |= reason.is_input() || one.verdict != Verdict::Agrees;
+                    }
+                }
+            }
+            let idle = experiment.reasons.iter().zip(used).find(|(_, used)| !used);
+            assert!(idle.is_none(), "{}: {idle:?}", experiment.name);
+        }
+    }
+
+    /// A number that a reason names is there, so that the report can print it.
+    #[test]
+    fn the_numbers_of_a_reason_are_numbers_of_the_run() {
+        for experiment in experiments::ALL {
+            let findings = published(experiment);
+            for reason in experiment.reasons {
+                for number in reason.numbers() {
+                    let is_there = number.written(&findings).is_some();
+                    assert!(is_there, "{}: {number:?}", experiment.name);
+                }
+            }
+        }
+    }
+
+    /// Each published disagreement is said with why, or that this is not known.
+    #[test]
+    fn what_is_published_says_why_it_disagrees() {
+        for experiment in experiments::ALL {
+            let findings = published(experiment);
+            let disagreeing = sentences::count(&findings, experiment.reasons);
+            let report = Report::new(experiment, experiment.scale, 1, findings);
+            assert_eq!(
+                report.disagreements.is_empty(),
+                disagreeing.compared == disagreeing.agreeing
+            );
+            let page = markdown::draw(&report);
+            for one in report.disagreements.iter().chain(&report.inputs) {
+                assert!(page.contains(&one.why), "{}: {}", experiment.name, one.why);
+                let says = one.is_known != one.why.contains("Why is not known.");
+                assert!(says, "{}: {}", experiment.name, one.why);
+                for sentence in &one.comparisons {
+                    assert!(page.contains(sentence), "{sentence}");
+                }
+            }
+        }
+    }
 }

@@ -1,7 +1,7 @@
 //! The findings as text: for each case ours, the paper's, and both as ratios to one system.
 
-use super::Report;
 use super::sentences::significant;
+use super::{Explained, Report};
 use crate::columns::{Side, align};
 use crate::sim::findings::{Row, Table};
 use crate::sim::verdict::ratio;
@@ -9,6 +9,8 @@ use crate::wrap::wrap;
 
 /// Characters of a line of text.
 const WIDTH: usize = 110;
+/// Before what belongs to the line above.
+const INDENT: &str = "  ";
 /// Where there is no number.
 const ABSENT: &str = "-";
 
@@ -25,8 +27,10 @@ pub(in super::super) fn draw(report: &Report) -> String {
     }
     lines.push(String::new());
     lines.push(report.summary());
-    for sentence in &report.disagreements {
-        lines.extend(wrap(&format!("- {sentence}"), WIDTH));
+    lines.extend(explained(&report.disagreements));
+    if !report.inputs.is_empty() {
+        lines.push("not compared, since these numbers of the paper were put in:".to_owned());
+        lines.extend(explained(&report.inputs));
     }
     lines.extend(report.standing());
     for sentence in &report.behind_the_best {
@@ -36,6 +40,19 @@ pub(in super::super) fn draw(report: &Report) -> String {
         lines.extend(wrap(&tables, WIDTH));
     }
     lines.join("\n") + "\n"
+}
+
+/// Each reason, and beneath it the comparisons that it is about.
+fn explained(all: &[Explained]) -> Vec<String> {
+    let mut lines = Vec::new();
+    for one in all {
+        lines.extend(wrap(&format!("- {}", one.why), WIDTH));
+        for sentence in &one.comparisons {
+            let wrapped = wrap(&format!("- {sentence}"), WIDTH - INDENT.len());
+            lines.extend(wrapped.iter().map(|line| format!("{INDENT}{line}")));
+        }
+    }
+    lines
 }
 
 /// The machine and the scale.
