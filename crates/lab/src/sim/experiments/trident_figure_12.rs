@@ -4,7 +4,7 @@ use mega_core::PageSize;
 use mega_sim::translation::Walk;
 
 use super::TRIDENT_NODE;
-use super::trident_programs::{Memory, Runs};
+use super::trident_programs::{HAWKEYE_BESIDE_THP, Memory, Runs};
 use crate::error::Error;
 use crate::sim::experiment::{Experiment, Setting};
 use crate::sim::findings::Findings;
@@ -23,24 +23,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 };
 
 const REASONS: &[Reason] = &[
-    Reason {
-        of: &[Part {
-            tables: &["how many times as fast"],
-            rows: &[],
-            systems: &["hawkeye"],
-        }],
-        why: "Where a program gets memory in small steps, no region is whole at its first fault, so THP's huge pages come from khugepaged alone here, 16 MiB every ten seconds by its defaults, while HawkEye promotes all. In the paper both have huge pages from faults (section 7), also for programs that get memory step by step: by table 3 faults alone make 67 % of Btree and 88 % of Memcached huge, and here none.",
-        known: &[
-            Known::Paper("section 7, table 3"),
-            Known::Run(&[
-                Number::Cell("memory in huge pages", "Btree", "thp"),
-                Number::Cell("memory in huge pages", "Redis", "thp"),
-                Number::Cell("memory in huge pages", "Memcached", "thp"),
-                Number::Cell("memory in huge pages", "Canneal", "thp"),
-                Number::Cell("memory in huge pages", "Redis", "hawkeye"),
-            ]),
-        ],
-    },
+    HAWKEYE_BESIDE_THP,
     Reason {
         of: &[Part {
             tables: &["operations a second (the paper: relative to thp)"],

@@ -1,7 +1,7 @@
 //! Trident figure 9: programs with pages of three sizes, memory unfragmented.
 
 use super::TRIDENT_NODE;
-use super::trident_programs::{Memory, Runs, native};
+use super::trident_programs::{HAWKEYE_BESIDE_THP, Memory, Runs, native};
 use crate::error::Error;
 use crate::sim::experiment::{Experiment, Setting};
 use crate::sim::findings::Findings;
@@ -20,24 +20,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 };
 
 const REASONS: &[Reason] = &[
-    Reason {
-        of: &[Part {
-            tables: &["how many times as fast"],
-            rows: &[],
-            systems: &["hawkeye"],
-        }],
-        why: "Where a program gets memory in small steps, no region is whole at its first fault, so THP's huge pages come from khugepaged alone here, 16 MiB every ten seconds by its defaults, while HawkEye promotes all. In the paper both have huge pages from faults (section 7), also for programs that get memory step by step: by table 3 faults alone make 67 % of Btree and 88 % of Memcached huge, and here none.",
-        known: &[
-            Known::Paper("section 7, table 3"),
-            Known::Run(&[
-                Number::Cell("memory in huge pages", "Btree", "thp"),
-                Number::Cell("memory in huge pages", "Redis", "thp"),
-                Number::Cell("memory in huge pages", "Memcached", "thp"),
-                Number::Cell("memory in huge pages", "Canneal", "thp"),
-                Number::Cell("memory in huge pages", "Redis", "hawkeye"),
-            ]),
-        ],
-    },
+    HAWKEYE_BESIDE_THP,
     Reason {
         of: &[Part {
             tables: &["operations a second (the paper: relative to thp)"],
