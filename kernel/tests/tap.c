@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 #include <errno.h>
+#include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include "tap.h"
 
 static int count;
@@ -99,4 +101,15 @@ int tap_end(void)
 	printf("1..%d\n", count);
 	fflush(stdout);
 	return failures ? 1 : 0;
+}
+
+void tap_expect(const char *what)
+{
+	char line[64];
+	int length = snprintf(line, sizeof(line), "mega-vm: %s are expected\n", what);
+	int log = open("/dev/kmsg", O_WRONLY | O_CLOEXEC);
+
+	if (log < 0 || write(log, line, length) < 0)
+		tap_bail("write /dev/kmsg");
+	close(log);
 }

@@ -26,6 +26,12 @@ void tap_note(const char *text, ...) __attribute__((format(printf, 1, 2)));
 void tap_bail(const char *what, ...)
 	__attribute__((format(printf, 1, 2), noreturn));
 
+/*
+ * What the kernel logs as a warning is meant until this program ends: "kills" by the OOM killer, or "failed
+ * allocations". The VM lab's check of the log is told.
+ */
+void tap_expect(const char *what);
+
 /* Prints the plan. Returns main()'s exit status: 0 if all was so, else 1. */
 int tap_end(void);
 
