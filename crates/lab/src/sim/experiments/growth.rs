@@ -34,7 +34,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 };
 
 const SIZES: [u64; 5] = [16 << 30, 64 << 30, 256 << 30, 1 << 40, LARGEST];
-/// Up to here the program is simulated page by page. `mega-table-9` takes 118 MB for 32 GiB, some ten bytes a page: 2.7 GB at this size.
+/// Up to here the program is simulated page by page. Two such machines at a time, as two CPUs run them, take 6.9 GiB.
 const BY_PAGES: u64 = 1 << 40;
 /// Up to here each pass of the program over its hot part is done; of a larger one, one in as many as it is larger.
 const EACH_PASS: u64 = 64 << 30;
