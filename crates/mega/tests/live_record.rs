@@ -234,6 +234,20 @@ fn what_a_killed_recorder_wrote_is_usable_and_a_second_one_is_refused() {
     finish(target);
 }
 
+/// A manager that promotes a program as soon as it can, writes a recording, and at its end a report.
+fn recorded(file: &Path, report: &Path, size: &str) -> Command {
+    let record = format!("--record={}", file.display());
+    let report = format!("--report={}", report.display());
+    let options = [
+        "--policy=ingens",
+        "--interval=300ms",
+        WHOLE_CORE,
+        &record,
+        &report,
+    ];
+    mega_run(&options, &["random", size, "--until-eof"])
+}
+
 #[test]
 fn a_manager_records_each_step_and_what_came_of_its_actions() {
     if !live::can_run("a_manager_records_each_step_and_what_came_of_its_actions") {
@@ -241,17 +255,7 @@ fn a_manager_records_each_step_and_what_came_of_its_actions() {
     }
     let folder = tempfile::tempdir().expect("a folder");
     let (file, report) = (folder.path().join("a.rec"), folder.path().join("a.json"));
-    let record = format!("--record={}", file.display());
-    let option = format!("--report={}", report.display());
-    let options = [
-        "--policy=ingens",
-        "--interval=300ms",
-        WHOLE_CORE,
-        &record,
-        &option,
-    ];
-    let program = ["random", "--size=32MiB", "--until-eof"];
-    let (target, ready) = start(&mut mega_run(&options, &program));
+    let (target, ready) = start(&mut recorded(&file, &report, "--size=32MiB"));
     let area = area(&ready, "random").clone();
     until_promoted(target.child.id(), area.bytes / HUGE_PAGE);
     finish(target);
@@ -311,17 +315,7 @@ fn what_a_manager_emptied_is_in_its_recording() {
     let _pieces = in_pieces();
     let folder = tempfile::tempdir().expect("a folder");
     let (file, report) = (folder.path().join("a.rec"), folder.path().join("a.json"));
-    let record = format!("--record={}", file.display());
-    let option = format!("--report={}", report.display());
-    let options = [
-        "--policy=ingens",
-        "--interval=300ms",
-        WHOLE_CORE,
-        &record,
-        &option,
-    ];
-    let program = ["random", "--size=384MiB", "--until-eof"];
-    let (target, _) = start(&mut mega_run(&options, &program));
+    let (target, _) = start(&mut recorded(&file, &report, "--size=384MiB"));
     let manager = target.child.id();
     live::until("an emptied block", || {
         let status = json(mega().args(["status", "--json"]));

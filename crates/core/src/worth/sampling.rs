@@ -546,7 +546,7 @@ impl Stratum {
 
     /// Takes the wait nearer to what leaves that share of entries touched, and begins a new round.
     fn learn(&mut self, units: &[UnitSum], share: f64, longest_wait: f64) {
-        let is_too_long = self.sees_all() || self.fills_at_once();
+        let is_too_long = self.wait > SHORTEST_WAIT && (self.sees_all() || self.fills_at_once());
         self.round_looks = 0;
         self.round_rates = 0.0;
         self.round_shares = 0.0;
@@ -570,13 +570,13 @@ impl Stratum {
     /// fills second halves as often, but for chance.
     fn fills_at_once(&self) -> bool {
         let [early, late] = self.filled_in.map(f64::from);
-        early > late + FILLED_BY_CHANCE * (1.0 + late.sqrt()) && self.wait > SHORTEST_WAIT
+        early > late + FILLED_BY_CHANCE * (1.0 + late.sqrt())
     }
 
     /// Whether most looks see all that is ever touched: a program that passes through memory comes back within one, and what it touches
     /// again does not show.
     fn sees_all(&self) -> bool {
-        self.full >= LOOKS_THAT_SEE_ALL && 2 * self.full > self.seen && self.wait > SHORTEST_WAIT
+        self.full >= LOOKS_THAT_SEE_ALL && 2 * self.full > self.seen
     }
 
     /// Waits for less, and never again for so long. What such looks told is too little to tell how long.

@@ -155,6 +155,10 @@ fn random(regions: std::ops::Range<u64>, rate: f64) -> Part {
     Part::Random { regions, rate }
 }
 
+fn front(step: u64, rate: f64) -> Part {
+    Part::Front { step, rate }
+}
+
 /// Programs of many kinds.
 fn programs() -> Vec<Program> {
     let program = |regions, parts, cpu_share| Program {
@@ -171,55 +175,16 @@ fn programs() -> Vec<Program> {
         program(3, vec![random(0..3, 0.5e6)], 1.0),
         program(400, vec![random(0..40, 10e6)], 1.0),
         program(400, vec![random(100..400, 5e6), random(0..50, 15e6)], 1.0),
-        program(200, vec![Part::Front { step: 2, rate: 6e6 }], 1.0),
-        program(200, vec![Part::Front { step: 8, rate: 3e6 }], 1.0),
-        program(
-            1024,
-            vec![Part::Front {
-                step: 1,
-                rate: 60e6,
-            }],
-            1.0,
-        ),
-        program(
-            2048,
-            vec![Part::Front {
-                step: 8,
-                rate: 60e6,
-            }],
-            1.0,
-        ),
-        program(
-            1024,
-            vec![Part::Front {
-                step: 8,
-                rate: 62e6,
-            }],
-            1.0,
-        ),
-        program(
-            1024,
-            vec![Part::Front {
-                step: 8,
-                rate: 62e6,
-            }],
-            0.3,
-        ),
-        program(
-            512,
-            vec![Part::Front {
-                step: 8,
-                rate: 62e6,
-            }],
-            1.0,
-        ),
+        program(200, vec![front(2, 6e6)], 1.0),
+        program(200, vec![front(8, 3e6)], 1.0),
+        program(1024, vec![front(1, 60e6)], 1.0),
+        program(2048, vec![front(8, 60e6)], 1.0),
+        program(1024, vec![front(8, 62e6)], 1.0),
+        program(1024, vec![front(8, 62e6)], 0.3),
+        program(512, vec![front(8, 62e6)], 1.0),
         program(500, vec![Part::Few { rate: 40e6 }], 1.0),
         program(500, vec![random(0..32, 100e6)], 1.0),
-        program(
-            200,
-            vec![Part::Front { step: 1, rate: 4e6 }, random(0..200, 4e6)],
-            1.0,
-        ),
+        program(200, vec![front(1, 4e6), random(0..200, 4e6)], 1.0),
     ]
 }
 
@@ -279,7 +244,7 @@ fn what_is_touched_together_and_how_much_is_told() {
     assert!((0.8..1.05).contains(&working_set), "{working_set}");
     let stream = Program {
         regions: 100,
-        parts: vec![Part::Front { step: 1, rate: 5e6 }],
+        parts: vec![front(1, 5e6)],
         cpu_share: 1.0,
     };
     let stream = stream.measured(40, 5);
@@ -322,7 +287,7 @@ fn touches_that_follow_each_other_in_a_region_are_told_from_others() {
         let pieces = visit(&pieces, seed);
         assert!(pieces < 2.0, "{pieces}");
         // 64 pages of each region in turn.
-        let stride = visit(&Part::Front { step: 8, rate: 6e6 }, seed);
+        let stride = visit(&front(8, 6e6), seed);
         assert!((15.0..70.0).contains(&stride), "{stride}");
     }
 }

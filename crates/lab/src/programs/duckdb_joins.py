@@ -1,7 +1,7 @@
-"""DuckDB with two tables in memory. Says `ready` once they are there. Each line of standard input is a part of the orders, 0 to 15: it
-joins that part to its items, and says whether what it found is `right`.
+"""DuckDB with two tables in memory. Says `ready` once they are there. Each line of standard input is the number of a part of the orders,
+from 0: it joins that part to its items, and says whether what it found is `right`.
 
-Arguments: bytes of memory.
+Arguments: bytes of memory, number of parts.
 """
 
 import os
@@ -9,18 +9,18 @@ import sys
 
 import duckdb
 
-PARTS = 16
 ITEMS_PER_ORDER = 2
 # Both tables have this much for each order, once it has been joined to its items.
 BYTES_PER_ORDER = 72
 
 
 def main():
-    in_part = max(int(sys.argv[1]) // BYTES_PER_ORDER // PARTS, 1)
+    size, parts = int(sys.argv[1]), int(sys.argv[2])
+    in_part = max(size // BYTES_PER_ORDER // parts, 1)
     database = duckdb.connect(":memory:")
     # It would take all CPUs of the machine, whichever it may run on.
     database.execute(f"SET threads = {len(os.sched_getaffinity(0))}")
-    orders = in_part * PARTS
+    orders = in_part * parts
     database.execute(
         f"CREATE TABLE orders AS SELECT i AS id, hash(i) % 1000003 AS customer, i % 100 AS amount FROM range({orders}) r(i)"
     )

@@ -28,9 +28,12 @@ const PARTS: u8 = 16;
 /// When it cannot be started.
 pub(super) fn start(run: &Run<'_>) -> Result<Asked, Error> {
     let mut command = run.command(PYTHON.find()?)?;
-    command
-        .env("PYTHONPATH", PACKAGES)
-        .args(["-c", SOURCE, &run.size.to_string()]);
+    command.env("PYTHONPATH", PACKAGES).args([
+        "-c",
+        SOURCE,
+        &run.size.to_string(),
+        &PARTS.to_string(),
+    ]);
     let parts = (0..PARTS).cycle().map(|part| part.to_string());
     Asked::start(command, None, parts, "right")
 }
