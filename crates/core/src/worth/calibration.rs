@@ -39,8 +39,9 @@ pub struct Validity {
 
 /// The way in which calibrations are measured now. It changes when what they say does: until 1 several chains of touches went through the
 /// same addresses, so that most touches found them in the caches; until 2 no working set was larger than 2 GiB, where page tables are
-/// still in the caches of some processors; until 3 no touches of one region followed each other.
-pub const METHOD: u32 = 3;
+/// still in the caches of some processors; until 3 no touches of one region followed each other; until 4 page tables were read into the
+/// caches right before the touches.
+pub const METHOD: u32 = 4;
 
 impl Validity {
     /// What differs between the machine that this was measured on and `now`, in words; `None` where it is the same one.

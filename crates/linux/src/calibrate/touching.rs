@@ -48,27 +48,11 @@ pub(super) fn touch(
 }
 
 /// Reads a word of each cache line of a working set that a cache may hold, up to 128 MiB, and of each page of a larger one: what caches can
-/// keep of it between two uses is there afterwards.
+/// keep of it between two uses is there afterwards. From page to page the word moves by some lines, or all would fall into one set of the
+/// cache.
 pub(super) fn warm(words: Half<'_>) {
     const CACHED: usize = 16 << 20;
-    read_each(words, if words.len() > CACHED { PAGE } else { LINE });
-}
-
-/// The same after the other layout had its turn, which took its place in smaller caches. Of a larger working set than 32 MiB they keep the
-/// page tables: it reads a page of each cache line of entries.
-pub(super) fn warm_again(words: Half<'_>) {
-    const CACHED: usize = 4 << 20;
-    const PAGES_OF_LINE: usize = 8;
-    let step = if words.len() > CACHED {
-        PAGES_OF_LINE * PAGE
-    } else {
-        LINE
-    };
-    read_each(words, step);
-}
-
-/// From page to page the word moves by some lines, or all would fall into one set of the cache.
-fn read_each(words: Half<'_>, step: usize) {
+    let step = if words.len() > CACHED { PAGE } else { LINE };
     let mut sum = 0;
     for (number, index) in (0..words.len()).step_by(step).enumerate() {
         let shift = if step < PAGE {

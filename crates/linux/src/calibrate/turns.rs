@@ -3,20 +3,28 @@
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
+use mega_core::BASE_PAGE_SIZE;
+use mega_core::worth::calibration::PAGES_PER_LINE;
 use mega_core::worth::{Point, Touching};
 
 use super::layout::{Half, Layouts};
 use super::statistics::{median, median_with_interval};
-use super::touching::{Random, touch, warm, warm_again};
+use super::touching::{Random, touch, warm};
 use crate::kernel::{Kernel, LiveKernel};
 
 /// How often a way of touching that waits for each touch has its turn in each layout: its times scatter the most. Odd, so that there is a
 /// middle one.
-const TURNS: usize = 75;
+const TURNS: usize = 45;
 /// One in so many of these is a turn of the other ways, too.
 const OF_ALL_WAYS: usize = 3;
-/// How long it takes in a turn. The machine's own changes of speed last for longer, so that they meet both layouts.
-const SLICE: Duration = Duration::from_millis(1);
+/// How long it is timed in a turn. The machine's own changes of speed last for longer, so that they meet both layouts.
+const SLICE: Duration = Duration::from_millis(2);
+/// The most slices that it touches before, so that the caches hold what they hold of a program that does nothing else. With fewer, or with
+/// page tables that were read just before, what chains of touches save over 2 GiB was 60 instead of 130 ns (Intel Xeon, model 207).
+const SETTLES_WITHIN: usize = 10;
+/// Bytes whose page table entries share a cache line.
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // it is 8
+const OF_LINE: u64 = PAGES_PER_LINE as u64 * BASE_PAGE_SIZE;
 /// Touches by which the pace is found that decides how many a slice takes.
 const TRIAL: usize = 4000;
 
@@ -38,11 +46,8 @@ pub(super) fn take(layouts: &Layouts, size: u64) -> Vec<Point> {
             let order = [turn % 2, 1 - turn % 2];
             for layout in order.into_iter().filter(|_| has_its_turn(how, turn)) {
                 let half = halves[layout];
-                // Who is busy with other memory finds nothing in the caches.
-                if how != Touching::Busy {
-                    warm_again(half);
-                }
-                touch(how, half, work, touches, &mut random);
+                // The other layout had its turn before.
+                touch(how, half, work, to_settle(size, touches), &mut random);
                 times[layout][way].push(timed(how, half, work, touches, &mut random));
             }
         }
@@ -52,6 +57,14 @@ pub(super) fn take(layouts: &Layouts, size: u64) -> Vec<Point> {
 
 fn has_its_turn(how: Touching, turn: usize) -> bool {
     how == Touching::Serial || turn.is_multiple_of(OF_ALL_WAYS)
+}
+
+/// How many touches it takes until about each line of page table entries was used, with so many in a slice; a slice at least, and what
+/// [`SETTLES_WITHIN`] allows.
+fn to_settle(size: u64, of_slice: usize) -> usize {
+    #[allow(clippy::cast_possible_truncation, reason = "x86-64: usize is u64")]
+    let lines = (size / OF_LINE) as usize;
+    lines.clamp(of_slice, SETTLES_WITHIN * of_slice)
 }
 
 /// How many touches a slice takes, for each way.
