@@ -103,8 +103,8 @@ pub fn predict(touches: &Touches, calibration: &Calibration) -> Worth {
     let overlapped = calibration.overlapped();
     let locality = touches.locality();
     let of = |calibration: &Calibration, per_second: f64| {
-        over(&touches.reuse, touches.working_set, |working_set| {
-            calibration.saved_ns(working_set, 1e9 / per_second, locality)
+        over(&touches.reuse, touches.working_set, |working_set, part| {
+            calibration.saved_ns(working_set, 1e9 / per_second / part, locality)
         })
     };
     let share = |calibration: &Calibration| saved_share(rate, |rate| of(calibration, rate));
@@ -170,16 +170,34 @@ fn saved_share(rate: Estimate, saved_ns: impl Fn(f64) -> Estimate) -> Estimate {
 }
 
 /// What touches save in the mean, of what they save by the working set in which they come back; by that of the whole program where
-/// none was seen.
-fn over(reuse: &[Reuse], working_set: u64, saved_ns: impl Fn(u64) -> Estimate) -> Estimate {
+/// none was seen. `saved_ns` hears how large that is, and which part of all touches may overlap with these.
+fn over(reuse: &[Reuse], working_set: u64, saved_ns: impl Fn(u64, f64) -> Estimate) -> Estimate {
     if reuse.is_empty() {
-        return saved_ns(working_set);
+        return saved_ns(working_set, 1.0);
     }
+    let walks: Vec<(f64, f64)> = reuse
+        .iter()
+        .map(|reuse| (reuse.share, saved_ns(reuse.working_set, 1.0).value))
+        .collect();
     let mut mean = Estimate::default();
-    for reuse in reuse {
-        mean += saved_ns(reuse.working_set).scaled(reuse.share);
+    for (reuse, &(_, walk)) in reuse.iter().zip(&walks) {
+        let saved = saved_ns(reuse.working_set, overlapping(walk, &walks));
+        mean += saved.scaled(reuse.share);
     }
     mean
+}
+
+/// Which part of all touches may overlap with one that saves `walk`, of touches with these shares that save so much. Those with shorter
+/// walks are soon done, and hide as much less of it.
+fn overlapping(walk: f64, walks: &[(f64, f64)]) -> f64 {
+    let part = |&(share, other): &(f64, f64)| {
+        if other < walk {
+            share * other / walk
+        } else {
+            share
+        }
+    };
+    walks.iter().map(part).sum::<f64>().min(1.0)
 }
 
 fn saved_by_giant_share(
@@ -192,10 +210,10 @@ fn saved_by_giant_share(
     let share = |calibration: &Calibration| {
         // Neighbouring huge pages lie 16 MiB apart in a line: no sample tells, so none are taken to be touched together.
         saved_share(huge.per_cpu_second, |per_second| {
-            over(&huge.reuse, huge.working_set, |working_set| {
-                calibration
-                    .saved_by_giant_ns(working_set, 1e9 / per_second, Locality::SCATTERED)
-                    .unwrap_or_default()
+            over(&huge.reuse, huge.working_set, |working_set, part| {
+                let pace = 1e9 / per_second / part;
+                let saved = calibration.saved_by_giant_ns(working_set, pace, Locality::SCATTERED);
+                saved.unwrap_or_default()
             })
         })
     };

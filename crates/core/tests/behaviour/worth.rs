@@ -131,18 +131,24 @@ fn near(pages_per_line: f64, touches_per_visit: f64) -> Locality {
 }
 
 #[test]
-fn touches_save_what_the_memory_between_them_has_them_save() {
+fn touches_that_come_back_soon_hide_nothing_of_others() {
     let calibration = calibration(0.4);
-    let mut mixed = touches(1e9 / 300.0, 2048 * MIB, &[]);
-    mixed.reuse = [2, 2048]
-        .map(|mib| Reuse {
-            share: 0.5,
-            working_set: mib * MIB,
-        })
-        .to_vec();
-    // Those that come back soon save nothing.
-    let saved = predict(&mixed, &calibration).saved_share.value;
-    assert!((saved - 0.2).abs() < 1e-9, "{saved}");
+    for per_second in [1e9 / 30.0, 1e9 / 150.0, 1e9 / 300.0] {
+        let rare = predict(&touches(per_second, 2048 * MIB, &[]), &calibration).saved_share;
+        let mut mixed = touches(8.0 * per_second, 2048 * MIB, &[]);
+        mixed.reuse = [(0.875, 2), (0.125, 2048)]
+            .map(|(share, mib)| Reuse {
+                share,
+                working_set: mib * MIB,
+            })
+            .to_vec();
+        // Those that come back soon save nothing, and take no time in which the walks of the others are under way.
+        let saved = predict(&mixed, &calibration).saved_share;
+        assert!(
+            (saved.value - rare.value).abs() < 1e-9,
+            "{saved:?} {rare:?}"
+        );
+    }
 }
 
 #[test]
@@ -323,6 +329,17 @@ proptest! {
         for mapping in &worth.mappings {
             prop_assert!((0.0..=saved.value).contains(&mapping.saved_share));
         }
+    }
+
+    /// Chance divides touches of one kind.
+    #[test]
+    fn touches_that_come_back_alike_save_the_same_together_or_apart(rate in 1e5..1e8_f64, mib in 1_u64..8192, share in 0.01..0.99_f64) {
+        let calibration = calibration(0.4);
+        let together = touches(rate, mib * MIB, &[]);
+        let mut apart = together.clone();
+        apart.reuse = [share, 1.0 - share].map(|share| Reuse { share, working_set: mib * MIB }).to_vec();
+        let [together, apart] = [together, apart].map(|touches| predict(&touches, &calibration).saved_share);
+        prop_assert!((together.value - apart.value).abs() < 1e-9, "{:?} {:?}", together, apart);
     }
 
     #[test]
