@@ -18,6 +18,8 @@ def main():
     size, parts = int(sys.argv[1]), int(sys.argv[2])
     in_part = max(size // BYTES_PER_ORDER // parts, 1)
     database = duckdb.connect(":memory:")
+    # It would be on standard output, among the answers.
+    database.execute("SET enable_progress_bar = false")
     # It would take all CPUs of the machine, whichever it may run on.
     database.execute(f"SET threads = {len(os.sched_getaffinity(0))}")
     orders = in_part * parts

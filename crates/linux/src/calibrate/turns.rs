@@ -12,8 +12,8 @@ use super::statistics::{median, median_with_interval};
 use super::touching::{Random, touch, warm};
 use crate::kernel::{Kernel, LiveKernel};
 
-/// How often a way of touching that waits for each touch has its turn in each layout: its times scatter the most. Odd, so that there is a
-/// middle one.
+/// How often the ways of touching have their turns in each layout that are slow by waiting for each touch: their times scatter the most.
+/// Odd, so that there is a middle one.
 const TURNS: usize = 45;
 /// One in so many of these is a turn of the other ways, too.
 const OF_ALL_WAYS: usize = 3;
@@ -47,7 +47,8 @@ pub(super) fn take(layouts: &Layouts, size: u64) -> Vec<Point> {
             for layout in order.into_iter().filter(|_| has_its_turn(how, turn)) {
                 let half = halves[layout];
                 // The other layout had its turn before.
-                touch(how, half, work, to_settle(size, touches), &mut random);
+                let first = to_settle(how, size, touches);
+                touch(how, half, work, first, &mut random);
                 times[layout][way].push(timed(how, half, work, touches, &mut random));
             }
         }
@@ -56,12 +57,16 @@ pub(super) fn take(layouts: &Layouts, size: u64) -> Vec<Point> {
 }
 
 fn has_its_turn(how: Touching, turn: usize) -> bool {
-    how == Touching::Serial || turn.is_multiple_of(OF_ALL_WAYS)
+    let scatters = matches!(how, Touching::Serial | Touching::Busy);
+    scatters || turn.is_multiple_of(OF_ALL_WAYS)
 }
 
 /// How many touches it takes until about each line of page table entries was used, with so many in a slice; a slice at least, and what
-/// [`SETTLES_WITHIN`] allows.
-fn to_settle(size: u64, of_slice: usize) -> usize {
+/// [`SETTLES_WITHIN`] allows. Who is busy with other memory finds little in the caches from the start.
+fn to_settle(how: Touching, size: u64, of_slice: usize) -> usize {
+    if how == Touching::Busy {
+        return of_slice;
+    }
     #[allow(clippy::cast_possible_truncation, reason = "x86-64: usize is u64")]
     let lines = (size / OF_LINE) as usize;
     lines.clamp(of_slice, SETTLES_WITHIN * of_slice)
