@@ -218,7 +218,7 @@ fn spread((lowest, highest): (f64, f64)) -> String {
 mod tests {
     use super::*;
     use mega_sim::Costs;
-    use mega_sim::translation::{SKYLAKE_SP, ZEN_5, calibrate};
+    use mega_sim::translation::{SKYLAKE_SP, calibrate};
 
     /// A simulated core's own calibration stands beside it, and of two that differ both ends are shown.
     #[test]
@@ -260,7 +260,8 @@ mod tests {
         let calibrations = results["calibrations"].clone();
         let calibrations: Vec<Calibration> = serde_json::from_value(calibrations).unwrap();
         let processor = |calibration: &Calibration| match &calibration.valid_for.processor {
-            name if name.starts_with("AMD EPYC (26/") => &ZEN_5,
+            // Emerald Rapids has the core of Sapphire Rapids.
+            name if name.starts_with("Intel(R) Xeon(R) Processor (6/207/") => &SAPPHIRE_RAPIDS,
             name => panic!("docs/results/worth is of {name}: name its processor here"),
         };
         assert!(!calibrations.is_empty());
