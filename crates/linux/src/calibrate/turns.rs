@@ -19,8 +19,8 @@ const TURNS: usize = 45;
 const OF_ALL_WAYS: usize = 3;
 /// How long it is timed in a turn. The machine's own changes of speed last for longer, so that they meet both layouts.
 const SLICE: Duration = Duration::from_millis(2);
-/// The most slices that it touches before, so that the caches hold what they hold of a program that does nothing else. With fewer, or with
-/// page tables that were read just before, what chains of touches save over 2 GiB was 60 instead of 130 ns (Intel Xeon, model 207).
+/// The most slices that it touches before, so that the caches hold what they hold of a program that does nothing else. Right after the page
+/// tables were read, chains of touches over 2 GiB save 60 instead of 130 ns (Intel Xeon, model 207).
 const SETTLES_WITHIN: usize = 10;
 /// Bytes whose page table entries share a cache line.
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // it is 8
