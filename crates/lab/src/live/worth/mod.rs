@@ -141,8 +141,13 @@ fn one(
     };
     let running = Running::start(program, &run)?;
     run.sleep(WARM_UP)?;
-    let worth = measuring.predict(running.pid())?;
-    let windows = turns::take(&run, &running, wishes.rounds)?;
+    let worth = measuring.predict(running.pid());
+    let looked = worth.and_then(|worth| Ok((worth, turns::take(&run, &running, wishes.rounds)?)));
+    let (worth, windows) = match looked {
+        Ok(looked) => looked,
+        // A program that has failed says why.
+        Err(error) => return Err(running.finish(&run, &[]).err().unwrap_or(error)),
+    };
     let measured = running.finish(&run, &windows)?;
     let saved = truth::saved(&measured).ok_or_else(|| {
         Error::Failed("it did nothing while it was measured; give it more --seconds".to_owned())
