@@ -69,6 +69,10 @@ fn calibration(share: f64) -> Calibration {
     }
 }
 
+fn reuse(share: f64, working_set: u64) -> Reuse {
+    Reuse { share, working_set }
+}
+
 fn touches(per_cpu_second: f64, working_set: u64, rates: &[f64]) -> Touches {
     let region = |(number, &rate): (usize, &f64)| RegionTouches {
         region: Region::containing(number as u64 * 2 * MIB),
@@ -86,10 +90,7 @@ fn touches(per_cpu_second: f64, working_set: u64, rates: &[f64]) -> Touches {
         working_set,
         pages_per_line: 1.0,
         touches_per_visit: 1.0,
-        reuse: vec![Reuse {
-            share: 1.0,
-            working_set,
-        }],
+        reuse: vec![reuse(1.0, working_set)],
         huge: None,
         mappings: vec![MappingTouches {
             range: 0..working_set,
@@ -109,10 +110,7 @@ fn some_touches() -> impl Strategy<Value = Touches> {
     (0.0..3e8_f64, 0..(64_u64 << 30), near, sizes, rates).prop_map(
         |(rate, working_set, (line, visit), sizes, rates)| {
             let all: f64 = sizes.iter().map(|(share, _)| share).sum();
-            let reuse = |(share, working_set): (f64, u64)| Reuse {
-                share: share / all,
-                working_set,
-            };
+            let reuse = |(share, working_set)| reuse(share / all, working_set);
             Touches {
                 pages_per_line: line,
                 touches_per_visit: visit,
@@ -136,12 +134,7 @@ fn touches_that_come_back_soon_hide_nothing_of_others() {
     for per_second in [1e9 / 30.0, 1e9 / 150.0, 1e9 / 300.0] {
         let rare = predict(&touches(per_second, 2048 * MIB, &[]), &calibration).saved_share;
         let mut mixed = touches(8.0 * per_second, 2048 * MIB, &[]);
-        mixed.reuse = [(0.875, 2), (0.125, 2048)]
-            .map(|(share, mib)| Reuse {
-                share,
-                working_set: mib * MIB,
-            })
-            .to_vec();
+        mixed.reuse = vec![reuse(0.875, 2 * MIB), reuse(0.125, 2048 * MIB)];
         // Those that come back soon save nothing, and take no time in which the walks of the others are under way.
         let saved = predict(&mixed, &calibration).saved_share;
         assert!(
@@ -337,7 +330,7 @@ proptest! {
         let calibration = calibration(0.4);
         let together = touches(rate, mib * MIB, &[]);
         let mut apart = together.clone();
-        apart.reuse = [share, 1.0 - share].map(|share| Reuse { share, working_set: mib * MIB }).to_vec();
+        apart.reuse = [share, 1.0 - share].map(|share| reuse(share, mib * MIB)).to_vec();
         let [together, apart] = [together, apart].map(|touches| predict(&touches, &calibration).saved_share);
         prop_assert!((together.value - apart.value).abs() < 1e-9, "{:?} {:?}", together, apart);
     }

@@ -141,8 +141,9 @@ fn one(
     };
     let running = Running::start(program, &run)?;
     run.sleep(WARM_UP)?;
-    let worth = measuring.predict(running.pid());
-    let looked = worth.and_then(|worth| Ok((worth, turns::take(&run, &running, wishes.rounds)?)));
+    let looked = measuring
+        .predict(running.pid())
+        .and_then(|worth| Ok((worth, turns::take(&run, &running, wishes.rounds)?)));
     let (worth, windows) = match looked {
         Ok(looked) => looked,
         // A program that has failed says why.
