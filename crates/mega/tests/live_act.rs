@@ -90,10 +90,11 @@ fn what_has_no_page_is_no_failure() {
     let words = (2 << 20) / 8;
     memory.words_mut()[first] = 1;
     memory.words_mut()[first + 5 * words] = 2;
-    // Now it may be promoted.
+    // Now it may be promoted, and khugepaged, which this wakes up, may be there first.
     memory.advise_huge().expect("huge pages from now on");
     let report = act_on("promote", std::process::id(), start, 8 * HUGE_PAGE);
-    assert_eq!(number(&report, "done"), 2, "{report}");
+    let huge = number(&report, "done") + number(&report, "already_so");
+    assert_eq!(huge, 2, "{report}");
     assert_eq!(number(&report, "empty"), 6, "{report}");
     assert_eq!(memory.words()[first], 1);
     assert_eq!(memory.words()[first + 5 * words], 2);
