@@ -40,8 +40,8 @@ pub struct Validity {
 /// The way in which calibrations are measured now. It changes when what they say does: until 1 several chains of touches went through the
 /// same addresses, so that most touches found them in the caches; until 2 no working set was larger than 2 GiB, where page tables are
 /// still in the caches of some processors; until 3 no touches of one region followed each other; until 4 page tables were read into the
-/// caches right before the touches.
-pub const METHOD: u32 = 4;
+/// caches right before the touches; until 5 the caches held what the other layout had left in them.
+pub const METHOD: u32 = 5;
 
 impl Validity {
     /// What differs between the machine that this was measured on and `now`, in words; `None` where it is the same one.
@@ -134,6 +134,20 @@ impl Touching {
             self,
             Touching::Overlapped | Touching::Neighbours | Touching::Visits
         )
+    }
+
+    /// Touches that use one cache line of page table entries before it goes on to another.
+    #[must_use]
+    #[allow(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "it is 8"
+    )]
+    pub const fn pages_of_line(self) -> usize {
+        match self.nearness() {
+            Nearness::Line => PAGES_PER_LINE as usize,
+            Nearness::Region | Nearness::Anywhere => 1,
+        }
     }
 
     const fn nearness(self) -> Nearness {

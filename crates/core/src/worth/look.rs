@@ -66,8 +66,8 @@ pub struct Look {
 pub struct Told {
     /// Touches while it lasted, of all entries.
     pub touches: f64,
-    /// The same counted in cache lines of eight entries; 0 where lines are not counted.
-    pub lines: f64,
+    /// The same counted in cache lines of eight entries; `None` where lines are not counted, or all were touched.
+    pub lines: Option<f64>,
     /// Entries that were found touched in the first half, and those that came to them in the second. `None` where the look
     /// ended with its first reading.
     pub halves: Option<[f64; 2]>,
@@ -130,24 +130,19 @@ impl Look {
             true => (&self.middle, early),
             false => (&self.last, seen),
         };
-        let lines = f64::from(end.lines.saturating_sub(self.first.lines));
         let is_random = found <= many && self.is_random(seen, fresh);
         let halves = [early, seen - early];
         let in_each = match is_random {
             true => arrivals_in_each(halves, fresh, entries),
             false => halves.map(|touches| (touches, touches)),
         };
-        let (touches, lines) = match is_random {
-            // The entries that were touched before the first reading are touched as often as the others.
-            true => {
-                let all_lines = f64::from(LINES.min(self.entries));
-                let fresh_lines = (all_lines - f64::from(self.first.lines)).max(0.0);
-                (
-                    arrivals(found, fresh) * entries / fresh,
-                    arrivals(lines, fresh_lines) * all_lines / fresh_lines.max(1.0),
-                )
-            }
-            false => (found, lines),
+        // The entries that were touched before the first reading are touched as often as the others.
+        let at_random = arrivals(found, fresh) * entries / fresh;
+        let touches = if is_random { at_random } else { found };
+        let lines = match found > many {
+            true => self.lines_of_stream(end),
+            false if found > 0.0 => self.lines(end).map(|lines| lines * touches / at_random),
+            false => Some(0.0),
         };
         Some(Told {
             touches,
@@ -161,6 +156,21 @@ impl Look {
             filled: halves.iter().position(|touched| *touched > many),
         })
         .filter(|told| told.seconds > 0.0)
+    }
+
+    /// Arrivals at cache lines up to the reading `end`, had they come at random, as pages and lines must be counted alike to be compared: by
+    /// chance alone touches at random share lines. `None` where lines are not counted, or all were touched.
+    fn lines(&self, end: &Reading) -> Option<f64> {
+        let all = f64::from(LINES.min(self.entries));
+        let fresh = all - f64::from(self.first.lines);
+        let found = f64::from(end.lines.saturating_sub(self.first.lines));
+        (end.lines > 0 && found < fresh).then(|| arrivals(found, fresh) * all / fresh)
+    }
+
+    /// Cache lines that a program passed through up to the reading `end`. `None` where they are not counted.
+    fn lines_of_stream(&self, end: &Reading) -> Option<f64> {
+        let found = f64::from(end.lines.saturating_sub(self.first.lines));
+        (end.lines > 0).then_some(found)
     }
 
     /// Entries that can be touched: the share that is touched at all, unless this look saw as many.
@@ -185,7 +195,7 @@ impl Look {
                 true => touched,
                 false => arrivals(touched, entries),
             },
-            lines: 0.0,
+            lines: None,
             halves: None,
             parts: None,
             seconds,
@@ -386,7 +396,32 @@ mod tests {
         let mut scattered = look(0, 10, 20);
         scattered.middle.lines = 10;
         scattered.last.lines = 18;
-        let told = scattered.told(1.0).unwrap();
-        assert!((told.touches / told.lines - 1.0).abs() < 0.1, "{told:?}");
+        let per_line = |look: &Look| {
+            let told = look.told(1.0).unwrap();
+            told.touches / told.lines.unwrap()
+        };
+        assert!((per_line(&scattered) - 1.0).abs() < 0.1, "{scattered:?}");
+        // By chance 150 touched pages of 512 lie in 60 of 64 lines; even if they all came in one half.
+        for middle in [0, 80] {
+            let mut many = look(0, middle, 150);
+            many.last.lines = 60;
+            assert!((per_line(&many) - 1.0).abs() < 0.1, "{many:?}");
+        }
+        // In order they lie in 19.
+        let mut front = look(0, 0, 150);
+        front.last.lines = 19;
+        assert!(per_line(&front) > 7.0, "{front:?}");
+    }
+
+    #[test]
+    fn where_all_lines_were_touched_none_tells_how_pages_share_them() {
+        let mut all = look(0, 170, 256);
+        (all.middle.lines, all.last.lines) = (62, 64);
+        assert_eq!(all.told(1.0).unwrap().lines, None);
+        assert_eq!(look(0, 170, 256).told(1.0).unwrap().lines, None);
+        // But of a stream all is touched.
+        let mut stream = look(0, 256, 512);
+        stream.last.lines = 64;
+        assert_eq!(stream.told(1.0).unwrap().lines, Some(64.0));
     }
 }

@@ -124,6 +124,7 @@ struct UnitSum {
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Totals {
+    /// Of the looks that tell in how many cache lines: touches, and those lines.
     touches: f64,
     lines: f64,
     used: f64,
@@ -259,8 +260,10 @@ impl Sampling {
         stratum.round_shares += told.used / told.seconds;
         self.units[unit].touches += told.touches;
         self.units[unit].used += told.used;
-        self.totals.touches += told.touches;
-        self.totals.lines += told.lines;
+        if let Some(lines) = told.lines {
+            self.totals.touches += told.touches;
+            self.totals.lines += lines;
+        }
         self.totals.used += told.used;
     }
 
