@@ -65,6 +65,7 @@ fn calibration() -> Calibration {
             ns: 10.0,
             saved: Estimate::exact(1.0),
         }],
+        apart: None,
         giant: None,
         promotion: Estimate::exact(0.001),
         copy: Estimate::exact(0.001),

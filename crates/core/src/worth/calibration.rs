@@ -17,6 +17,9 @@ use super::Estimate;
 pub const PAGES_PER_LINE: f64 = 8.0;
 /// Touches of a visit in the ways [`Touching::Visits`] and [`Touching::SerialVisits`]: as many as a page table has cache lines.
 pub const TOUCHES_PER_VISIT: u16 = 64;
+/// No touch saves more of its time than this, and no program: it would be a hundred times as fast, and only a fault of the measurement says
+/// so.
+pub(super) const MOST_SAVED: f64 = 0.99;
 /// How far memory sizes may differ, as a share, before a calibration counts as another machine's: kernels reserve a little
 /// more or less at each boot.
 const SAME_MEMORY: f64 = 0.125;
@@ -40,7 +43,8 @@ pub struct Validity {
 /// The way in which calibrations are measured now. It changes when what they say does: until 1 several chains of touches went through the
 /// same addresses, so that most touches found them in the caches; until 2 no working set was larger than 2 GiB, where page tables are
 /// still in the caches of some processors; until 3 no touches of one region followed each other; until 4 page tables were read into the
-/// caches right before the touches; until 5 the caches held what the other layout had left in them.
+/// caches right before the touches; until 5 the caches held what the other
+/// layout had left in them, and frames of base pages were always neighbours.
 pub const METHOD: u32 = 5;
 
 impl Validity {
@@ -217,8 +221,13 @@ pub struct Calibration {
     pub valid_for: Validity,
     /// When it was made, in seconds since 1970.
     pub made: u64,
-    /// Base pages against huge pages.
+    /// Base pages whose frames are neighbours, as where a huge page was split, against huge pages.
     pub points: Vec<Point>,
+    /// Base pages whose frames lie apart, as those of most programs on a machine that has run for a while; the smaller working sets, as far
+    /// as memory allowed. Under a hypervisor they need more of its page tables, and some processors join neighbouring frames in the TLB.
+    /// `None` where nothing was measured so.
+    #[serde(default)]
+    pub apart: Option<Vec<Point>>,
     /// Huge pages against giant pages; `None` where there are no giant pages.
     pub giant: Option<Vec<Point>>,
     /// CPU seconds that it takes to make one region huge, with what it takes to have its block backed where the hypervisor had not.
@@ -249,6 +258,24 @@ impl Calibration {
         Some(saved_ns(points, working_set, ns_per_touch, locality))
     }
 
+    /// The same machine for a program of whose neighbouring base pages that share lies in neighbouring frames, 0 to 1; `None` where
+    /// nobody knows: then it may be any.
+    #[must_use]
+    pub fn for_frames(&self, together: Option<f64>) -> Calibration {
+        let Some(apart) = &self.apart else {
+            return self.clone();
+        };
+        let moved = |point: &Point| {
+            let by = costs_apart(&self.points, apart, point);
+            moved_apart(point, by, together)
+        };
+        Calibration {
+            points: self.points.iter().map(moved).collect(),
+            apart: None,
+            ..self.clone()
+        }
+    }
+
     /// The same machine for a program of whose touches none waits for another: what such touches cost, whatever lies between them.
     /// Where none were measured so, the core waits for each, and all stays as it is.
     #[must_use]
@@ -269,7 +296,7 @@ impl Calibration {
     /// Why this cannot be what a calibration measured; `None` where it can. A file that someone damaged may hold anything.
     #[must_use]
     pub fn nonsense(&self) -> Option<&'static str> {
-        let all = [Some(&self.points), self.giant.as_ref()];
+        let all = [Some(&self.points), self.apart.as_ref(), self.giant.as_ref()];
         let mut points = all.into_iter().flatten().flatten();
         if self.points.is_empty() {
             Some("it holds no point")
@@ -302,7 +329,68 @@ fn is_ordered(estimate: &Estimate) -> bool {
     all.iter().all(|number| number.is_finite()) && all.is_sorted()
 }
 
-fn sizes(points: &[Point]) -> Vec<u64> {
+/// What touches cost that find their frames apart, beyond what `point` says.
+#[derive(Clone, Copy)]
+struct CostsApart {
+    ns: f64,
+    saved: Estimate,
+}
+
+/// As measured at that working set, or at the largest one below it that was: page tables of a hypervisor that no cache holds cost as
+/// much however many there are. Nothing below the smallest.
+fn costs_apart(together: &[Point], apart: &[Point], point: &Point) -> Option<CostsApart> {
+    let measured = apart
+        .iter()
+        .filter(|apart| apart.touching == point.touching && apart.working_set <= point.working_set)
+        .max_by_key(|apart| apart.working_set)?;
+    let same = together.iter().find(|together| {
+        together.touching == measured.touching && together.working_set == measured.working_set
+    })?;
+    let by = |measured: f64, same: f64| measured - same;
+    Some(CostsApart {
+        ns: by(measured.ns, same.ns),
+        saved: Estimate {
+            value: by(measured.saved.value, same.saved.value),
+            low: by(measured.saved.low, same.saved.low),
+            high: by(measured.saved.high, same.saved.high),
+        },
+    })
+}
+
+/// The point for that share of frames together. Where nobody knows, the mean, in an interval that holds both ends.
+fn moved_apart(point: &Point, by: Option<CostsApart>, together: Option<f64>) -> Point {
+    let Some(by) = by else {
+        return *point;
+    };
+    let at = |part: f64| {
+        let ns = (point.ns + part * by.ns).max(0.1);
+        let saved = |saved: f64, by: f64| (saved + part * by).min(MOST_SAVED * ns);
+        let value = saved(point.saved.value, by.saved.value);
+        Point {
+            ns,
+            saved: Estimate::within(
+                value,
+                saved(point.saved.low, by.saved.low),
+                saved(point.saved.high, by.saved.high),
+            ),
+            ..*point
+        }
+    };
+    match together {
+        Some(together) => at(1.0 - together.clamp(0.0, 1.0)),
+        None => {
+            let middle = at(0.5);
+            Point {
+                saved: middle.saved.reaching(point.saved).reaching(at(1.0).saved),
+                ..middle
+            }
+        }
+    }
+}
+
+/// The working sets of these, in ascending order.
+#[must_use]
+pub fn sizes(points: &[Point]) -> Vec<u64> {
     let mut sizes: Vec<u64> = points.iter().map(|point| point.working_set).collect();
     sizes.sort_unstable();
     sizes.dedup();

@@ -7,14 +7,12 @@ use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
+use super::calibration::MOST_SAVED;
 use super::{Calibration, Estimate, Locality, RegionTouches, Reuse, Touches};
 use crate::page::HUGE_PAGE_SIZE;
 
 /// The share of the gain that [`Worth::most`] is about.
 pub const MOST: f64 = 0.9;
-/// No program saves more of its time than this: it would be a hundred times as fast, and only a fault of the measurement
-/// says so.
-const MOST_SAVED: f64 = 0.99;
 
 /// What huge pages would gain a process.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -28,6 +26,8 @@ pub struct Worth {
     /// How near its touches are to each other.
     #[serde(flatten)]
     pub locality: Locality,
+    /// The share of its neighbouring base pages whose frames are neighbours too, 0 to 1; `None` where frames are not shown.
+    pub frames_together: Option<f64>,
     /// Nanoseconds that a huge page saves at each touch.
     pub saved_ns: Estimate,
     /// The share of its CPU time that huge pages would save, 0 to 1.
@@ -100,6 +100,7 @@ impl Worth {
 #[must_use]
 pub fn predict(touches: &Touches, calibration: &Calibration) -> Worth {
     let rate = touches.per_cpu_second;
+    let calibration = &calibration.for_frames(touches.frames_together);
     let overlapped = calibration.overlapped();
     let locality = touches.locality();
     let of = |calibration: &Calibration, per_second: f64| {
@@ -118,6 +119,7 @@ pub fn predict(touches: &Touches, calibration: &Calibration) -> Worth {
         cpu_share: touches.cpu_share,
         working_set: touches.working_set,
         locality,
+        frames_together: touches.frames_together,
         saved_ns: ns,
         saved_share: share,
         speed_up: Estimate::exact(1.0),

@@ -34,6 +34,8 @@ pub struct Touches {
     /// Touches of a region that follow each other before another region is touched, 1 to 512: 1 where touches are scattered, hundreds in
     /// a stream. In the mean over visits.
     pub touches_per_visit: f64,
+    /// The share of neighbouring base pages whose frames are neighbours too, 0 to 1; `None` where frames are not known.
+    pub frames_together: Option<f64>,
     /// What else is touched between two touches of a page, the least first. The shares add up to 1; none where nothing was touched.
     pub reuse: Vec<Reuse>,
     /// The same one level up: touches of huge pages, which giant pages would make cheaper. `None` where none are mapped.
@@ -63,6 +65,7 @@ impl Touches {
             working_set: bytes(base.working_set(), BASE_PAGE_SIZE),
             pages_per_line: base.pages_per_line(),
             touches_per_visit: base.touches_per_visit(),
+            frames_together: None,
             reuse: base.reuse(BASE_PAGE_SIZE),
             huge: huge.map(|huge| HugeTouches {
                 per_cpu_second: rate(huge).scaled(per_cpu),

@@ -63,6 +63,7 @@ fn calibration(share: f64) -> Calibration {
         valid_for: validity(),
         made: 0,
         points: sizes.into_iter().flat_map(of_size).collect(),
+        apart: None,
         giant: None,
         promotion: Estimate::within(0.002, 0.001, 0.003),
         copy: Estimate::exact(0.001),
@@ -90,6 +91,7 @@ fn touches(per_cpu_second: f64, working_set: u64, rates: &[f64]) -> Touches {
         working_set,
         pages_per_line: 1.0,
         touches_per_visit: 1.0,
+        frames_together: None,
         reuse: vec![reuse(1.0, working_set)],
         huge: None,
         mappings: vec![MappingTouches {
@@ -402,5 +404,59 @@ proptest! {
         let read: Calibration = serde_json::from_str(&text).unwrap();
         prop_assert!(read.nonsense().is_none());
         prop_assert_eq!(read.points.len(), calibration.points.len());
+    }
+}
+
+/// Frames that lie apart make walks of 512 MiB and more twice as long.
+fn where_frames_matter() -> Calibration {
+    let together = calibration(0.2);
+    let longer = |point: &Point| Point {
+        ns: point.ns + point.saved.value,
+        saved: point.saved.scaled(2.0),
+        ..*point
+    };
+    let large = |point: &&Point| point.working_set == 512 * MIB;
+    Calibration {
+        apart: Some(together.points.iter().filter(large).map(longer).collect()),
+        ..together
+    }
+}
+
+#[test]
+fn frames_that_lie_apart_cost_more_where_that_was_measured_and_beyond() {
+    let calibration = where_frames_matter();
+    let saved = |working_set: u64, together: Option<f64>| {
+        let ns = calibration
+            .for_frames(together)
+            .saved_ns(working_set, 1e4, Locality::SCATTERED);
+        ns.value
+    };
+    for size in [512 * MIB, 2048 * MIB] {
+        assert!(saved(size, Some(0.0)) > 1.2 * saved(size, Some(1.0)));
+    }
+    assert_eq!(saved(32 * MIB, Some(0.0)), saved(32 * MIB, Some(1.0)));
+    let same = calibration.for_frames(Some(1.0));
+    assert_eq!(same.points, calibration.points);
+}
+
+proptest! {
+    /// What is said grows with the frames that lie apart, and where nobody knows how many do, all of it is possible.
+    #[test]
+    fn where_frames_lie_decides_within_bounds(
+        touches in some_touches(),
+        parts in (0.0..=1.0_f64, 0.0..=1.0_f64),
+    ) {
+        let calibration = where_frames_matter();
+        let told = |frames_together| {
+            let touches = Touches { frames_together, ..touches.clone() };
+            predict(&touches, &calibration).saved_ns
+        };
+        let (less, more) = (parts.0.min(parts.1), parts.0.max(parts.1));
+        let [apart, some, together] = [Some(0.0), Some(less), Some(1.0)].map(told);
+        let unknown = told(None);
+        prop_assert!(unknown.low <= together.low.min(apart.low) + 1e-6, "{unknown:?} {together:?} {apart:?}");
+        for told in [apart, some, together, told(Some(more)), unknown] {
+            prop_assert!(told.low <= told.value && told.value <= told.high);
+        }
     }
 }

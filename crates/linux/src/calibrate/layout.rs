@@ -3,6 +3,10 @@
 //! All of it is first in huge pages, and then every second region is split where it lies. So both halves lie in the same
 //! stretches of physical memory. That matters: what a page walk costs under a hypervisor depends on how it backs the frames,
 //! by more than what base and huge pages differ by.
+//!
+//! Most programs' base pages lie apart, though, all over memory. When all is measured so, single pages of what was split are given back,
+//! and other memory takes their frames: a chain of touches over 256 MiB of it takes 290 ns, and 210 where frames are neighbours (Intel
+//! Xeon, model 207, under a hypervisor).
 
 #![allow(clippy::cast_possible_truncation, reason = "x86-64: usize is u64")]
 
@@ -21,6 +25,14 @@ const REGION: usize = HUGE_PAGE_SIZE as usize / size_of::<u64>();
 
 /// What is read beside the touches, where anything is: more than caches keep for a program.
 const WORK: u64 = 64 << 20;
+
+/// Of so many pages of what was split one is given back.
+const APART: u64 = 4;
+
+/// By so many pages, modulo their number, lies the one that is touched next: the golden ratio of 2^32, made odd (Knuth, volume 3, section
+/// 6.4).
+const FAR_APART: u64 = 0x9e37_79b1;
+const PAGES_OF_REGION: u64 = HUGE_PAGE_SIZE / BASE_PAGE_SIZE;
 
 /// Memory in both layouts, which grows from one working set to the next.
 pub(super) struct Layouts {
@@ -46,6 +58,11 @@ impl Layouts {
 
     fn bytes(size: u64) -> u64 {
         2 * size
+    }
+
+    /// Bytes of base pages apart that are to be had of `size` bytes in each layout.
+    pub(super) fn apart_of(size: u64) -> u64 {
+        size / APART
     }
 
     /// Maps as much as a working set of `most` bytes takes. No page is there yet.
@@ -100,6 +117,35 @@ impl Layouts {
         Ok(found.huge >= new.end - new.start)
     }
 
+    /// Base pages whose frames lie apart, as many as are to be had: those of every second region, as in the other layouts. What was split
+    /// is no layout any more.
+    pub(super) fn apart(&self) -> Result<Apart, Error> {
+        let size = Self::apart_of(self.size);
+        let start = self.memory.range().start;
+        let split = (start..start + Self::bytes(self.size)).step_by(2 * HUGE_PAGE_SIZE as usize);
+        for region in split {
+            let step = (APART * BASE_PAGE_SIZE) as usize;
+            for page in (region..region + HUGE_PAGE_SIZE).step_by(step) {
+                let given_back = self.memory.discard(page..page + BASE_PAGE_SIZE);
+                given_back.map_err(refused)?;
+            }
+        }
+        let memory = OwnMemory::new((Self::bytes(size) / HUGE_PAGE_SIZE) as usize);
+        let memory = memory.map_err(refused)?;
+        memory
+            .advise(memory.range(), Advice::NoHuge)
+            .map_err(refused)?;
+        let start = memory.range().start;
+        let pages = size / BASE_PAGE_SIZE;
+        // Frames come in the order in which they were given back. An odd factor goes through all pages, a power of two of them, and so the
+        // frames of each region and of the smaller working sets come from all of memory.
+        for page in (0..pages).map(|number| number.wrapping_mul(FAR_APART) % pages) {
+            let region = page / PAGES_OF_REGION;
+            memory.write(start + (page + region * PAGES_OF_REGION) * BASE_PAGE_SIZE);
+        }
+        Ok(Apart(memory))
+    }
+
     /// The base pages of a working set of `size` bytes, a power of two, and its huge pages.
     pub(super) fn halves(&self, size: u64) -> [Half<'_>; 2] {
         let all = self.memory.words(Self::bytes(size));
@@ -109,6 +155,19 @@ impl Layouts {
     /// Words that are read beside the touches, as many as a power of two.
     pub(super) fn work(&self) -> &[AtomicU64] {
         self.work.words(WORK)
+    }
+}
+
+/// Base pages whose frames lie apart.
+pub(super) struct Apart(OwnMemory);
+
+impl Apart {
+    /// A working set of `size` bytes, a power of two.
+    pub(super) fn half(&self, size: u64) -> Half<'_> {
+        Half {
+            all: self.0.words(Layouts::bytes(size)),
+            first: 0,
+        }
     }
 }
 

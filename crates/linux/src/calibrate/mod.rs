@@ -38,6 +38,9 @@ pub const WORKING_SETS: [u64; 8] = [
     2 << 30,
     4 << 30,
 ];
+/// The smallest working set whose frames matter, in bytes: those of a smaller one are within the reach of the TLB and of its like for a
+/// hypervisor's page tables.
+const SMALLEST_APART: u64 = 32 << 20;
 /// What stays free for others meanwhile, in bytes, and as much as is taken.
 const KEPT_FREE: u64 = 2 << 30;
 /// One part in this many of a cgroup's limit stays free.
@@ -125,20 +128,25 @@ pub fn measure(
         let measuring = scope.spawn(|| measure_here(kernel, working_sets, progress));
         measuring.join()
     });
-    let (points, costs) = measured.unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+    let measured = measured.unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
     Ok(Calibration {
         valid_for,
         made: SystemTime::now()
             .duration_since(UNIX_EPOCH)
             .map_or(0, |since| since.as_secs()),
-        points,
+        points: measured.points,
+        apart: measured.apart,
         giant: None,
-        promotion: costs.promotion,
-        copy: costs.copy,
+        promotion: measured.costs.promotion,
+        copy: measured.costs.copy,
     })
 }
 
-type Measured = (Vec<Point>, promotion::Costs);
+struct Measured {
+    points: Vec<Point>,
+    apart: Option<Vec<Point>>,
+    costs: promotion::Costs,
+}
 
 fn measure_here(
     kernel: &dyn Kernel,
@@ -150,13 +158,16 @@ fn measure_here(
     let costs = promotion::measure(kernel)?;
     let sizes = fitting(kernel, working_sets)?;
     let mut layouts = Layouts::map(sizes.last().copied().unwrap_or(HUGE_PAGE_SIZE))?;
+    let steps = (sizes.len() + apart_of(&sizes).len()) as f64;
     let mut points = Vec::new();
-    for (number, &size) in sizes.iter().enumerate() {
+    let mut done = Vec::new();
+    for size in sizes {
         if !layouts.grow(kernel, size)? {
             break;
         }
-        points.extend(turns::take(&layouts, size));
-        progress((number + 1) as f64 / sizes.len() as f64);
+        points.extend(turns::take(layouts.halves(size), layouts.work(), size));
+        done.push(size);
+        progress(done.len() as f64 / steps);
     }
     if points.is_empty() {
         return Err(Error::Missing {
@@ -164,7 +175,42 @@ fn measure_here(
             remedy: "free memory, or compact it (`mega compact`)".to_owned(),
         });
     }
-    Ok((points, costs))
+    let mut progress = |number: usize| progress((done.len() + number) as f64 / steps);
+    let apart = measure_apart(&layouts, &done, &mut progress)?;
+    Ok(Measured {
+        points,
+        apart,
+        costs,
+    })
+}
+
+/// The same for base pages whose frames lie apart, of those of the working sets `measured` for which there are enough.
+fn measure_apart(
+    layouts: &Layouts,
+    measured: &[u64],
+    progress: &mut dyn FnMut(usize),
+) -> Result<Option<Vec<Point>>, Error> {
+    let sizes = apart_of(measured);
+    if sizes.is_empty() {
+        return Ok(None);
+    }
+    let apart = layouts.apart()?;
+    let mut points = Vec::new();
+    for (number, &size) in sizes.iter().enumerate() {
+        let [_, huge] = layouts.halves(size);
+        points.extend(turns::take([apart.half(size), huge], layouts.work(), size));
+        progress(number + 1);
+    }
+    Ok(Some(points))
+}
+
+/// The working sets of which base pages apart are measured, where these are in both layouts: those for which there are enough.
+fn apart_of(measured: &[u64]) -> Vec<u64> {
+    let most = measured
+        .last()
+        .map_or(0, |&largest| Layouts::apart_of(largest));
+    let large = |size: &&u64| (SMALLEST_APART..=most).contains(*size);
+    measured.iter().filter(large).copied().collect()
 }
 
 /// What may be taken: of the machine's memory, and of that which a limited cgroup lets this process use.

@@ -7,14 +7,14 @@ use mega_core::BASE_PAGE_SIZE;
 use mega_core::worth::calibration::PAGES_PER_LINE;
 use mega_core::worth::{Point, Touching};
 
-use super::layout::{Half, Layouts};
+use super::layout::Half;
 use super::statistics::{median, median_with_interval};
 use super::touching::{Random, touch, warm};
 use crate::kernel::{Kernel, LiveKernel};
 
 /// How often the ways of touching have their turns in each layout that are slow by waiting for each touch: their times scatter the most.
 /// Odd, so that there is a middle one.
-const TURNS: usize = 33;
+const TURNS: usize = 27;
 /// One in so many of these is a turn of the other ways, too.
 const OF_ALL_WAYS: usize = 3;
 /// How long it is timed in a turn. The machine's own changes of speed last for longer, so that they meet both layouts.
@@ -34,12 +34,10 @@ const TRIAL: usize = 4000;
 /// Nanoseconds for each touch, by way of touching and then by turn.
 type Times = Vec<Vec<f64>>;
 
-/// Measures a working set of `size` bytes, a power of two. In its turns it is touched in every way, in one layout and at once in the
-/// other: the first of them changes from turn to turn.
-pub(super) fn take(layouts: &Layouts, size: u64) -> Vec<Point> {
+/// Measures a working set of `size` bytes, a power of two, in a layout of smaller pages and one of larger. In its turns it is touched in
+/// every way, in one layout and at once in the other: the first of them changes from turn to turn. `work` is what is read beside it.
+pub(super) fn take(halves: [Half<'_>; 2], work: &[AtomicU64], size: u64) -> Vec<Point> {
     let mut random = Random::new();
-    let halves = layouts.halves(size);
-    let work = layouts.work();
     let touches = paces(halves[0], work, &mut random);
     let mut times = [(); 2].map(|()| vec![Vec::new(); Touching::ALL.len()]);
     // A hypervisor may back memory at its first use only.

@@ -117,6 +117,24 @@ impl OwnMemory {
         }
     }
 
+    /// Gives the pages of `range`, which must be in range, back to the kernel (`MADV_DONTNEED`): it reads as zeros from now on.
+    ///
+    /// # Errors
+    /// As `madvise`.
+    pub(crate) fn discard(&self, range: Range<u64>) -> io::Result<()> {
+        let bytes = range.end.saturating_sub(range.start);
+        let length = usize::try_from(bytes).map_err(io::Error::other)?;
+        let pointer = self.pointer(range.start, bytes);
+        // SAFETY: the range is inside the mapping, which stays; who reads it through `words` reads atomic words, of which any content is
+        // valid.
+        let result = unsafe { libc::madvise(pointer.cast(), length, libc::MADV_DONTNEED) };
+        if result == 0 {
+            Ok(())
+        } else {
+            Err(io::Error::last_os_error())
+        }
+    }
+
     /// A pointer to `length` bytes of the mapping, which must be in range: a bug here would be one in this file.
     #[allow(clippy::cast_possible_truncation)] // x86-64: usize is u64
     fn pointer(&self, address: u64, length: u64) -> *mut u8 {

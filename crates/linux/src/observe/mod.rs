@@ -6,6 +6,7 @@ pub(crate) mod carried;
 pub(crate) mod cgroups;
 pub mod clear;
 pub mod coverage;
+pub(crate) mod frames;
 pub mod idle;
 pub mod larger_folios;
 pub mod memory;

@@ -4,8 +4,12 @@ use mega_core::RegionObservation;
 use mega_core::worth::{MappingTouches, RegionTouches, Sampling, Touches};
 
 use super::units::Units;
+use crate::observe::frames;
 use crate::target::Held;
 use crate::{Error, Host};
+
+/// Regions whose frames are looked at: some 8,000 base pages.
+const FRAMES_OF: usize = 16;
 
 /// Puts together what was measured of a process that used `cpu_share` CPUs meanwhile. What was sampled times `per_cpu` is
 /// what a second of CPU time has.
@@ -34,10 +38,24 @@ pub(super) fn report(
         })
         .collect();
     let mappings = mappings(host, held, units, &regions)?;
+    let frames_together = frames_together(host, held, &regions);
     let huge = (!units.huge_entries().is_empty()).then_some(huge);
-    Ok(Touches::told(
-        base, huge, cpu_share, per_cpu, mappings, regions,
-    ))
+    let told = Touches::told(base, huge, cpu_share, per_cpu, mappings, regions);
+    Ok(Touches {
+        frames_together,
+        ..told
+    })
+}
+
+/// By some of the regions, from all over its memory.
+fn frames_together(host: &Host, held: &Held, regions: &[RegionTouches]) -> Option<f64> {
+    let step = regions.len().div_ceil(FRAMES_OF).max(1);
+    let some = regions.iter().step_by(step);
+    frames::together(
+        host.kernel().as_ref(),
+        held.process.pid,
+        some.map(|region| region.region.start()),
+    )
 }
 
 fn mappings(

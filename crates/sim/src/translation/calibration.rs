@@ -56,6 +56,7 @@ pub fn calibrate(processor: &Processor, walk: Walk, costs: &Costs, memory: u64) 
         },
         made: 0,
         points: points.collect(),
+        apart: None,
         giant: None,
         promotion,
         copy: promotion,

@@ -3,6 +3,9 @@
 //! A program runs on base pages. mega measures how often it touches pages and predicts from that what huge pages would
 //! save. Then all of its memory is made huge and broken up again, several times, while it runs on: its CPU time for each
 //! operation with huge pages against that with base pages right before and after is the truth.
+//!
+//! What was broken up lies in neighbouring frames, as no program's memory does at first. So mega predicts twice: as it finds the program,
+//! against which stands one pair of windows, and once it was broken up, for the turns.
 
 mod asked;
 mod duckdb;
@@ -37,8 +40,9 @@ use crate::error::Error;
 use crate::interrupt::Interrupt;
 use crate::warm_up::warm_up;
 use program::Program;
-use results::{ProgramResult, Results};
+use results::{AsFound, ProgramResult, Results};
 use running::Running;
+use turns::Window;
 
 /// What the command line calls it.
 pub(super) const NAME: &str = "worth";
@@ -141,27 +145,57 @@ fn one(
     };
     let running = Running::start(program, &run)?;
     run.sleep(WARM_UP)?;
-    let looked = measuring
-        .predict(running.pid())
-        .and_then(|worth| Ok((worth, turns::take(&run, &running, wishes.rounds)?)));
-    let (worth, windows) = match looked {
+    let looked = look(&run, &running, wishes.rounds, measuring);
+    let looked = match looked {
         Ok(looked) => looked,
         // A program that has failed says why.
         Err(error) => return Err(running.finish(&run, &[]).err().unwrap_or(error)),
     };
-    let measured = running.finish(&run, &windows)?;
-    let saved = truth::saved(&measured).ok_or_else(|| {
+    let measured = running.finish(&run, &looked.windows)?;
+    let (first, turns) = measured.split_at(turns::FIRST);
+    let saved = truth::saved(turns).ok_or_else(|| {
         Error::Failed("it did nothing while it was measured; give it more --seconds".to_owned())
     })?;
-    Ok(ProgramResult::new(
+    let result = ProgramResult::new(
         program.name,
         &run,
         wishes.rounds,
-        &worth,
+        &looked.broken_up,
         &measuring.calibration,
         saved,
-        &measured,
-    ))
+        turns,
+    );
+    Ok(ProgramResult {
+        as_found: Some(AsFound::new(&looked.as_found, first)),
+        ..result
+    })
+}
+
+/// What was seen of a program.
+struct Looked {
+    /// The prediction for it as it was found.
+    as_found: Worth,
+    /// The one once its memory had been huge.
+    broken_up: Worth,
+    /// The first [`turns::FIRST`] windows, and those of the turns.
+    windows: Vec<Window>,
+}
+
+fn look(
+    run: &Run<'_>,
+    running: &Running,
+    rounds: u32,
+    measuring: &Measuring,
+) -> Result<Looked, Error> {
+    let as_found = measuring.predict(running.pid())?;
+    let mut windows = turns::first(run, running)?;
+    let broken_up = measuring.predict(running.pid())?;
+    windows.extend(turns::take(run, running, rounds)?);
+    Ok(Looked {
+        as_found,
+        broken_up,
+        windows,
+    })
 }
 
 /// What a prediction takes.

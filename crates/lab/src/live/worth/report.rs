@@ -13,8 +13,8 @@ const JSON: &str = "worth.json";
 const REPORT: &str = "report.md";
 const SCATTER: &str = "scatter.svg";
 /// The heads of the table, and the line below them.
-const HEADS: &str = "| program | predicted | measured | off by | touches a second | working set | pages a line | touches a visit | saved a touch | huge |\n\
-                     | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |\n";
+const HEADS: &str = "| program | predicted | measured | off by | as found | touches a second | working set | pages a line | touches a visit | saved a touch | huge |\n\
+                     | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |\n";
 
 /// Writes the files, with the programs that an earlier run left there.
 ///
@@ -78,19 +78,32 @@ pub(super) fn in_words(results: &Results) -> String {
     let _ = writeln!(
         text,
         "\nShares of CPU time, with the interval that holds the truth 95 times in 100. `huge`: the share of the program's \
-         memory that was in huge pages while it was to be."
+         memory that was in huge pages while it was to be. `as found`: before its memory lay in neighbouring frames, what was said \
+         and what one pair of windows measured."
     );
     text
+}
+
+fn as_found(program: &ProgramResult) -> String {
+    let Some(found) = program.as_found else {
+        return "-".to_owned();
+    };
+    let said = 100.0 * found.predicted.value;
+    let measured = found
+        .measured
+        .map_or_else(|| "-".to_owned(), |saved| format!("{:.1}", 100.0 * saved));
+    format!("{said:.1} / {measured} %")
 }
 
 fn row(program: &ProgramResult) -> String {
     let off = program.predicted.value - program.measured.value;
     format!(
-        "| {} | {} | {} | {:+.1} | {:.2} M | {} | {:.1} | {} | {:.1} ns | {:.0} % |\n",
+        "| {} | {} | {} | {:+.1} | {} | {:.2} M | {} | {:.1} | {} | {:.1} ns | {:.0} % |\n",
         program.name,
         percent(program.predicted),
         percent(program.measured),
         100.0 * off,
+        as_found(program),
         program.touches_per_second.value / 1e6,
         in_bytes(program.working_set),
         program.pages_per_line,

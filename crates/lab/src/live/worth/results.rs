@@ -51,8 +51,37 @@ pub(super) struct ProgramResult {
     /// When its calibration was made, in seconds since 1970; `None` of older results.
     #[serde(default)]
     pub(super) calibrated: Option<u64>,
-    /// Every window.
+    /// The same of the program as it was found, before its memory lay in neighbouring frames; `None` of older results.
+    #[serde(default)]
+    pub(super) as_found: Option<AsFound>,
+    /// Every window of the turns.
     pub(super) windows: Vec<Measured>,
+}
+
+/// A prediction, and one pair of windows.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct AsFound {
+    /// The share of its CPU time that it was said to save.
+    pub(super) predicted: Estimate,
+    /// The share that it saved in the one window, against the one before; `None` where it did nothing in one of them.
+    pub(super) measured: Option<f64>,
+    /// The share of its neighbouring base pages whose frames were neighbours.
+    pub(super) frames_together: Option<f64>,
+}
+
+impl AsFound {
+    /// Of a window with base pages and one with huge pages.
+    pub(super) fn new(worth: &Worth, windows: &[Measured]) -> Self {
+        let measured = match windows {
+            [base, huge] => Some(1.0 - huge.cpu_ns_per_operation / base.cpu_ns_per_operation),
+            _ => None,
+        };
+        AsFound {
+            predicted: worth.saved_share,
+            measured: measured.filter(|saved| saved.is_finite()),
+            frames_together: worth.frames_together,
+        }
+    }
 }
 
 impl ProgramResult {
@@ -78,6 +107,7 @@ impl ProgramResult {
             touches_per_visit: worth.locality.touches_per_visit,
             saved_ns: worth.saved_ns,
             calibrated: Some(calibration.made),
+            as_found: None,
             windows: windows.to_vec(),
         }
     }
@@ -162,6 +192,7 @@ mod tests {
             },
             made,
             points: Vec::new(),
+            apart: None,
             giant: None,
             promotion: Estimate::exact(0.002),
             copy: Estimate::exact(0.001),

@@ -48,6 +48,21 @@ impl Window {
     }
 }
 
+/// Windows of [`first`].
+pub(super) const FIRST: usize = 2;
+
+/// A window with the base pages that the program has, and one with its first huge pages, which are broken up then.
+///
+/// # Errors
+/// As [`take`].
+pub(super) fn first(run: &Run<'_>, running: &Running) -> Result<Vec<Window>, Error> {
+    let base = window(run, running, false)?;
+    change(running.pid(), "promote")?;
+    let huge = window(run, running, true)?;
+    change(running.pid(), "demote")?;
+    Ok([base, huge].into())
+}
+
 /// Gives the program huge pages so often, and base pages before and after each time.
 ///
 /// # Errors

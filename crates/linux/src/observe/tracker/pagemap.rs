@@ -40,7 +40,7 @@ impl Entry {
     }
 
     /// The physical page's frame number; `None` when absent, or hidden for lack of `CAP_SYS_ADMIN`.
-    pub(super) fn frame(self) -> Option<u64> {
+    pub(crate) fn frame(self) -> Option<u64> {
         let frame = self.0 & ((1 << 55) - 1);
         (self.is_present() && frame != 0).then_some(frame)
     }

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use mega_core::bytes;
 use mega_core::table::Table;
-use mega_core::worth::{Calibration, Estimate, Point, Touching};
+use mega_core::worth::{Calibration, Estimate, Point, Touching, calibration::sizes};
 use mega_linux::calibrate::{self, Origin, Stored};
 use mega_linux::kernel::Kernel;
 
@@ -80,23 +80,21 @@ fn table_and_bars(calibration: &Calibration) -> String {
         text,
         "nanoseconds for each touch of a base page, and how many of them a huge page saves (95 %):\n"
     );
-    let headings: Vec<&str> = std::iter::once("working set")
-        .chain(SHOWN.map(|(_, heading)| heading))
-        .collect();
-    let mut table = Table::new(&headings);
-    for size in calibration.working_sets() {
-        let cells =
-            SHOWN.map(|(touching, _)| point(calibration, size, touching).map_or_else(dash, cell));
-        table.row(std::iter::once(bytes::format(size)).chain(cells));
+    let _ = writeln!(text, "{}", table(&calibration.points));
+    if let Some(apart) = &calibration.apart {
+        let _ = writeln!(
+            text,
+            "the same where the frames of base pages lie apart, as most programs':\n"
+        );
+        let _ = writeln!(text, "{}", table(apart));
     }
-    let _ = writeln!(text, "{table}");
     let _ = writeln!(
         text,
         "share of the time of touches that a huge page saves:\n"
     );
     for size in calibration.working_sets() {
         for (touching, name) in &SHOWN[..2] {
-            if let Some(point) = point(calibration, size, *touching) {
+            if let Some(point) = point(&calibration.points, size, *touching) {
                 let _ = writeln!(
                     text,
                     "{:>11}  {name:<10}  {}",
@@ -115,9 +113,21 @@ fn table_and_bars(calibration: &Calibration) -> String {
     text
 }
 
-fn point(calibration: &Calibration, size: u64, touching: Touching) -> Option<&Point> {
-    calibration
-        .points
+fn table(points: &[Point]) -> Table {
+    let headings: Vec<&str> = std::iter::once("working set")
+        .chain(SHOWN.map(|(_, heading)| heading))
+        .collect();
+    let mut table = Table::new(&headings);
+    for size in sizes(points) {
+        let cells =
+            SHOWN.map(|(touching, _)| point(points, size, touching).map_or_else(dash, cell));
+        table.row(std::iter::once(bytes::format(size)).chain(cells));
+    }
+    table
+}
+
+fn point(points: &[Point], size: u64, touching: Touching) -> Option<&Point> {
+    points
         .iter()
         .find(|point| point.working_set == size && point.touching == touching)
 }

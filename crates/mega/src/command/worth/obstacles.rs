@@ -102,6 +102,7 @@ pub(super) mod tests {
             cpu_share: 1.0,
             working_set: 4 << 30,
             locality: Locality::SCATTERED,
+            frames_together: None,
             saved_ns: Estimate::exact(10.0),
             saved_share: saved,
             speed_up: Estimate::exact(1.0 / 0.69),
