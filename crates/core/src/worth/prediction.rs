@@ -1,7 +1,8 @@
 //! What huge pages would gain a process: its touches, each at what this machine saves on it.
 //!
 //! How far touches wait for each other decides what is saved, and their rate only bounds it. So every interval here reaches from what
-//! touches save of which none waits for another to what they save that wait as far as the rate allows; the value is the latter.
+//! touches save of which none waits for another to what they save that wait as far as the rate allows, the long walks most; the value is
+//! what they save that wait so, all alike.
 
 use std::ops::Range;
 
@@ -103,17 +104,26 @@ pub fn predict(touches: &Touches, calibration: &Calibration) -> Worth {
     let calibration = &calibration.for_frames(touches.frames_together);
     let overlapped = calibration.overlapped();
     let locality = touches.locality();
-    let of = |calibration: &Calibration, per_second: f64| {
-        over(&touches.reuse, touches.working_set, |working_set, part| {
+    let of = |calibration: &Calibration, waits: Waits, per_second: f64| {
+        let saved_ns = |working_set, part| {
             calibration.saved_ns(working_set, 1e9 / per_second / part, locality)
-        })
+        };
+        over(&touches.reuse, touches.working_set, waits, saved_ns)
     };
-    let share = |calibration: &Calibration| saved_share(rate, |rate| of(calibration, rate));
-    let share = share(calibration).reaching(share(&overlapped));
+    let ends = [
+        (calibration, Waits::Alike),
+        (&overlapped, Waits::Alike),
+        (calibration, Waits::TheLongest),
+    ];
+    let [share, at_least, at_most] =
+        ends.map(|(calibration, waits)| saved_share(rate, |rate| of(calibration, waits, rate)));
+    let share = share.reaching(at_least).reaching(at_most);
     let regions: f64 = touches.regions.iter().map(|region| region.weight).sum();
     let curve = curve(&touches.regions);
     let most = promoted_for(&curve, MOST) * regions;
-    let ns = of(calibration, rate.value).reaching(of(&overlapped, rate.value));
+    let [ns, least_ns, most_ns] =
+        ends.map(|(calibration, waits)| of(calibration, waits, rate.value));
+    let ns = ns.reaching(least_ns).reaching(most_ns);
     let mut worth = Worth {
         touches_per_second: rate,
         cpu_share: touches.cpu_share,
@@ -171,9 +181,28 @@ fn saved_share(rate: Estimate, saved_ns: impl Fn(f64) -> Estimate) -> Estimate {
     }
 }
 
+/// By this power of how much shorter it is a walk counts as one that is as long: of half the length as a sixteenth of one, and of nine
+/// tenths still as two thirds, as chance alone makes such differences.
+const ALIKE: i32 = 4;
+
+/// Which touches wait for another.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Waits {
+    /// All alike: those with shorter walks are soon done, and hide as much less of a long one.
+    Alike,
+    /// Those with the longest walks, and those with much shorter ones hide nothing of them: of a search of a graph each vertex waits for its row,
+    /// and the marks of all its neighbours are looked up at once.
+    TheLongest,
+}
+
 /// What touches save in the mean, of what they save by the working set in which they come back; by that of the whole program where
 /// none was seen. `saved_ns` hears how large that is, and which part of all touches may overlap with these.
-fn over(reuse: &[Reuse], working_set: u64, saved_ns: impl Fn(u64, f64) -> Estimate) -> Estimate {
+fn over(
+    reuse: &[Reuse],
+    working_set: u64,
+    waits: Waits,
+    saved_ns: impl Fn(u64, f64) -> Estimate,
+) -> Estimate {
     if reuse.is_empty() {
         return saved_ns(working_set, 1.0);
     }
@@ -183,21 +212,18 @@ fn over(reuse: &[Reuse], working_set: u64, saved_ns: impl Fn(u64, f64) -> Estima
         .collect();
     let mut mean = Estimate::default();
     for (reuse, &(_, walk)) in reuse.iter().zip(&walks) {
-        let saved = saved_ns(reuse.working_set, overlapping(walk, &walks));
+        let saved = saved_ns(reuse.working_set, overlapping(walk, &walks, waits));
         mean += saved.scaled(reuse.share);
     }
     mean
 }
 
-/// Which part of all touches may overlap with one that saves `walk`, of touches with these shares that save so much. Those with shorter
-/// walks are soon done, and hide as much less of it.
-fn overlapping(walk: f64, walks: &[(f64, f64)]) -> f64 {
-    let part = |&(share, other): &(f64, f64)| {
-        if other < walk {
-            share * other / walk
-        } else {
-            share
-        }
+/// Which part of all touches may overlap with one that saves `walk`, of touches with these shares that save so much.
+fn overlapping(walk: f64, walks: &[(f64, f64)], waits: Waits) -> f64 {
+    let part = |&(share, other): &(f64, f64)| match waits {
+        _ if other >= walk => share,
+        Waits::Alike => share * other / walk,
+        Waits::TheLongest => share * (other / walk).powi(ALIKE),
     };
     walks.iter().map(part).sum::<f64>().min(1.0)
 }
@@ -212,11 +238,12 @@ fn saved_by_giant_share(
     let share = |calibration: &Calibration| {
         // Neighbouring huge pages lie 16 MiB apart in a line: no sample tells, so none are taken to be touched together.
         saved_share(huge.per_cpu_second, |per_second| {
-            over(&huge.reuse, huge.working_set, |working_set, part| {
+            let saved_ns = |working_set, part| {
                 let pace = 1e9 / per_second / part;
                 let saved = calibration.saved_by_giant_ns(working_set, pace, Locality::SCATTERED);
                 saved.unwrap_or_default()
-            })
+            };
+            over(&huge.reuse, huge.working_set, Waits::Alike, saved_ns)
         })
     };
     Some(share(calibration).reaching(share(overlapped)))

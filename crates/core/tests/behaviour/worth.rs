@@ -460,3 +460,23 @@ proptest! {
         }
     }
 }
+
+/// Few touches with long walks may wait for each of them, and many with short ones overlap.
+#[test]
+fn it_may_be_the_long_walks_alone_that_wait() {
+    let calibration = calibration(0.2);
+    let told = |classes: &[(f64, u64)]| {
+        let reuse = classes.iter().map(|&(share, mib)| reuse(share, mib * MIB));
+        let touches = Touches {
+            reuse: reuse.collect(),
+            ..touches(1e7, 2048 * MIB, &[])
+        };
+        predict(&touches, &calibration).saved_ns
+    };
+    let apart = told(&[(0.9, 32), (0.1, 2048)]);
+    assert!(apart.high > 1.3 * apart.value, "{apart:?}");
+    // Walks of one length wait alike: classes that chance made change little.
+    let one = told(&[(1.0, 2048)]);
+    let alike = told(&[(0.5, 2000), (0.5, 2048)]);
+    assert!(alike.high < 1.05 * one.high, "{alike:?} {one:?}");
+}

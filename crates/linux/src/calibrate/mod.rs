@@ -1,6 +1,6 @@
 //! Measures what touches cost on this machine, and keeps it: [`mega_core::worth::Calibration`].
 //!
-//! It takes some 40 seconds, once on each machine and kernel, on one CPU at the lowest priority. It touches memory of its own
+//! It takes some 45 seconds, once on each machine and kernel, on one CPU at the lowest priority. It touches memory of its own
 //! on base pages and on huge pages in turns, so what the machine does meanwhile meets both alike. It changes no setting.
 //! Both lie in the same stretches of physical memory (`layout.rs`).
 
