@@ -223,7 +223,7 @@ pub struct Calibration {
     pub made: u64,
     /// Base pages whose frames are neighbours, as where a huge page was split, against huge pages.
     pub points: Vec<Point>,
-    /// Base pages whose frames lie apart, as those of most programs on a machine that has run for a while; the smaller working sets, as far
+    /// Base pages whose frames lie apart, as many do on a machine that has run for a while; the smaller working sets, as far
     /// as memory allowed. Under a hypervisor they need more of its page tables, and some processors join neighbouring frames in the TLB.
     /// `None` where nothing was measured so.
     #[serde(default)]

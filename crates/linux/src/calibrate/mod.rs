@@ -243,3 +243,17 @@ fn fitting(kernel: &dyn Kernel, working_sets: &[u64]) -> Result<Vec<u64>, Error>
     }
     Ok(sizes)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn frames_apart_are_those_of_a_quarter_of_the_largest_working_set() {
+        let apart = [32 << 20, 128 << 20, 512 << 20, 1 << 30];
+        assert_eq!(apart_of(&WORKING_SETS), apart);
+        assert_eq!(apart_of(&WORKING_SETS[..4]), apart[..1]);
+        assert!(apart_of(&WORKING_SETS[..3]).is_empty());
+        assert!(apart_of(&[]).is_empty());
+    }
+}

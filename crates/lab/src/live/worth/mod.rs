@@ -4,7 +4,7 @@
 //! save. Then all of its memory is made huge and broken up again, several times, while it runs on: its CPU time for each
 //! operation with huge pages against that with base pages right before and after is the truth.
 //!
-//! What was broken up lies in neighbouring frames, as no program's memory does at first. So mega predicts twice: as it finds the program,
+//! What was broken up lies in neighbouring frames, which at first a program's memory does in part only. So mega predicts twice: as it finds the program,
 //! against which stands one pair of windows, and once it was broken up, for the turns.
 
 mod asked;

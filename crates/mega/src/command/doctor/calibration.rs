@@ -84,7 +84,7 @@ fn table_and_bars(calibration: &Calibration) -> String {
     if let Some(apart) = &calibration.apart {
         let _ = writeln!(
             text,
-            "the same where the frames of base pages lie apart, as most programs':\n"
+            "the same where the frames of base pages lie apart, as many of a program do:\n"
         );
         let _ = writeln!(text, "{}", table(apart));
     }
