@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use mega_core::table::Table;
+use mega_core::worth::calibration::find;
 use mega_core::worth::{Calibration, Point, Touching};
 use mega_core::{PageSize, bytes};
 use mega_linux::calibrate::{self, Stored};
@@ -193,8 +194,7 @@ impl std::fmt::Display for Comparison {
 }
 
 fn point(calibration: &Calibration, size: u64, way: Touching) -> Option<&Point> {
-    let mut points = calibration.points.iter();
-    points.find(|point| point.working_set == size && point.touching == way)
+    find(&calibration.points, size, way)
 }
 
 /// The lowest and the highest.

@@ -43,8 +43,7 @@ pub struct Validity {
 /// The way in which calibrations are measured now. It changes when what they say does: until 1 several chains of touches went through the
 /// same addresses, so that most touches found them in the caches; until 2 no working set was larger than 2 GiB, where page tables are
 /// still in the caches of some processors; until 3 no touches of one region followed each other; until 4 page tables were read into the
-/// caches right before the touches; until 5 the caches held what the other
-/// layout had left in them, and frames of base pages were always neighbours.
+/// caches right before the touches; until 5 the caches held what the other layout had left in them, and frames of base pages were always neighbours.
 pub const METHOD: u32 = 5;
 
 impl Validity {
@@ -343,9 +342,7 @@ fn costs_apart(together: &[Point], apart: &[Point], point: &Point) -> Option<Cos
         .iter()
         .filter(|apart| apart.touching == point.touching && apart.working_set <= point.working_set)
         .max_by_key(|apart| apart.working_set)?;
-    let same = together.iter().find(|together| {
-        together.touching == measured.touching && together.working_set == measured.working_set
-    })?;
+    let same = find(together, measured.working_set, measured.touching)?;
     let by = |measured: f64, same: f64| measured - same;
     Some(CostsApart {
         ns: by(measured.ns, same.ns),
@@ -386,6 +383,14 @@ fn moved_apart(point: &Point, by: Option<CostsApart>, together: Option<f64>) -> 
             }
         }
     }
+}
+
+/// What touches of that way cost over that working set, of these points; `None` where it was not measured.
+#[must_use]
+pub fn find(points: &[Point], working_set: u64, touching: Touching) -> Option<&Point> {
+    points
+        .iter()
+        .find(|point| point.working_set == working_set && point.touching == touching)
 }
 
 /// The working sets of these, in ascending order.

@@ -140,7 +140,8 @@ impl Look {
         let at_random = arrivals(found, fresh) * entries / fresh;
         let touches = if is_random { at_random } else { found };
         let lines = match found > many {
-            true => self.lines_of_stream(end),
+            // A stream passes through each once.
+            true => self.lines_found(end),
             false if found > 0.0 => self.lines(end).map(|lines| lines * touches / at_random),
             false => Some(0.0),
         };
@@ -163,12 +164,12 @@ impl Look {
     fn lines(&self, end: &Reading) -> Option<f64> {
         let all = f64::from(LINES.min(self.entries));
         let fresh = all - f64::from(self.first.lines);
-        let found = f64::from(end.lines.saturating_sub(self.first.lines));
-        (end.lines > 0 && found < fresh).then(|| arrivals(found, fresh) * all / fresh)
+        let found = self.lines_found(end)?;
+        (found < fresh).then(|| arrivals(found, fresh) * all / fresh)
     }
 
-    /// Cache lines that a program passed through up to the reading `end`. `None` where they are not counted.
-    fn lines_of_stream(&self, end: &Reading) -> Option<f64> {
+    /// Cache lines found touched up to the reading `end` that were not at the first. `None` where they are not counted.
+    fn lines_found(&self, end: &Reading) -> Option<f64> {
         let found = f64::from(end.lines.saturating_sub(self.first.lines));
         (end.lines > 0).then_some(found)
     }

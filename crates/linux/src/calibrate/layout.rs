@@ -32,7 +32,6 @@ const APART: u64 = 4;
 /// By so many pages, modulo their number, lies the one that is touched next: the golden ratio of 2^32, made odd (Knuth, volume 3, section
 /// 6.4).
 const FAR_APART: u64 = 0x9e37_79b1;
-const PAGES_OF_REGION: u64 = HUGE_PAGE_SIZE / BASE_PAGE_SIZE;
 
 /// Memory in both layouts, which grows from one working set to the next.
 pub(super) struct Layouts {
@@ -140,8 +139,9 @@ impl Layouts {
         // Frames come in the order in which they were given back. An odd factor goes through all pages, a power of two of them, and so the
         // frames of each region and of the smaller working sets come from all of memory.
         for page in (0..pages).map(|number| number.wrapping_mul(FAR_APART) % pages) {
-            let region = page / PAGES_OF_REGION;
-            memory.write(start + (page + region * PAGES_OF_REGION) * BASE_PAGE_SIZE);
+            let address = page * BASE_PAGE_SIZE;
+            let of_region = address % HUGE_PAGE_SIZE;
+            memory.write(start + Self::bytes(address - of_region) + of_region);
         }
         Ok(Apart(memory))
     }

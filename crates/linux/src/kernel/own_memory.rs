@@ -99,22 +99,13 @@ impl OwnMemory {
     /// # Errors
     /// As `madvise`.
     pub(crate) fn advise(&self, range: Range<u64>, advice: Advice) -> io::Result<()> {
-        let bytes = range.end.saturating_sub(range.start);
-        let length = usize::try_from(bytes).map_err(io::Error::other)?;
-        let pointer = self.pointer(range.start, bytes);
         let advice = match advice {
             Advice::Huge => libc::MADV_HUGEPAGE,
             Advice::NoHuge => libc::MADV_NOHUGEPAGE,
             Advice::Collapse => libc::MADV_COLLAPSE,
             Advice::Cold => libc::MADV_COLD,
         };
-        // SAFETY: the range is inside the mapping, and none of the advices discards or changes its content.
-        let result = unsafe { libc::madvise(pointer.cast(), length, advice) };
-        if result == 0 {
-            Ok(())
-        } else {
-            Err(io::Error::last_os_error())
-        }
+        self.madvise(range, advice)
     }
 
     /// Gives the pages of `range`, which must be in range, back to the kernel (`MADV_DONTNEED`): it reads as zeros from now on.
@@ -122,12 +113,16 @@ impl OwnMemory {
     /// # Errors
     /// As `madvise`.
     pub(crate) fn discard(&self, range: Range<u64>) -> io::Result<()> {
+        self.madvise(range, libc::MADV_DONTNEED)
+    }
+
+    fn madvise(&self, range: Range<u64>, advice: libc::c_int) -> io::Result<()> {
         let bytes = range.end.saturating_sub(range.start);
         let length = usize::try_from(bytes).map_err(io::Error::other)?;
         let pointer = self.pointer(range.start, bytes);
-        // SAFETY: the range is inside the mapping, which stays; who reads it through `words` reads atomic words, of which any content is
-        // valid.
-        let result = unsafe { libc::madvise(pointer.cast(), length, libc::MADV_DONTNEED) };
+        // SAFETY: the range is inside the mapping, which stays, and no advice given here but `MADV_DONTNEED` changes its content; who reads
+        // that through `words` reads atomic words, of which any content is valid.
+        let result = unsafe { libc::madvise(pointer.cast(), length, advice) };
         if result == 0 {
             Ok(())
         } else {

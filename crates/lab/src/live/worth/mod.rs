@@ -152,7 +152,7 @@ fn one(
         Err(error) => return Err(running.finish(&run, &[]).err().unwrap_or(error)),
     };
     let measured = running.finish(&run, &looked.windows)?;
-    let (first, turns) = measured.split_at(turns::FIRST);
+    let (first, turns) = measured.split_at(turns::PAIR);
     let saved = truth::saved(turns).ok_or_else(|| {
         Error::Failed("it did nothing while it was measured; give it more --seconds".to_owned())
     })?;
@@ -177,7 +177,7 @@ struct Looked {
     as_found: Worth,
     /// The one once its memory had been huge.
     broken_up: Worth,
-    /// The first [`turns::FIRST`] windows, and those of the turns.
+    /// The first [`turns::PAIR`] windows, and those of the turns.
     windows: Vec<Window>,
 }
 
@@ -188,7 +188,7 @@ fn look(
     measuring: &Measuring,
 ) -> Result<Looked, Error> {
     let as_found = measuring.predict(running.pid())?;
-    let mut windows = turns::first(run, running)?;
+    let mut windows = Vec::from(turns::pair(run, running)?);
     let broken_up = measuring.predict(running.pid())?;
     windows.extend(turns::take(run, running, rounds)?);
     Ok(Looked {

@@ -48,19 +48,19 @@ impl Window {
     }
 }
 
-/// Windows of [`first`].
-pub(super) const FIRST: usize = 2;
+/// Windows of a [`pair`].
+pub(super) const PAIR: usize = 2;
 
-/// A window with the base pages that the program has, and one with its first huge pages, which are broken up then.
+/// A window with the base pages that the program has, and one with huge pages, which are broken up then.
 ///
 /// # Errors
 /// As [`take`].
-pub(super) fn first(run: &Run<'_>, running: &Running) -> Result<Vec<Window>, Error> {
+pub(super) fn pair(run: &Run<'_>, running: &Running) -> Result<[Window; PAIR], Error> {
     let base = window(run, running, false)?;
     change(running.pid(), "promote")?;
     let huge = window(run, running, true)?;
     change(running.pid(), "demote")?;
-    Ok([base, huge].into())
+    Ok([base, huge])
 }
 
 /// Gives the program huge pages so often, and base pages before and after each time.
@@ -68,13 +68,11 @@ pub(super) fn first(run: &Run<'_>, running: &Running) -> Result<Vec<Window>, Err
 /// # Errors
 /// When its pages cannot be changed, it is gone, or when interrupted.
 pub(super) fn take(run: &Run<'_>, running: &Running, rounds: u32) -> Result<Vec<Window>, Error> {
-    let mut windows = vec![window(run, running, false)?];
+    let mut windows = Vec::new();
     for _ in 0..rounds {
-        change(running.pid(), "promote")?;
-        windows.push(window(run, running, true)?);
-        change(running.pid(), "demote")?;
-        windows.push(window(run, running, false)?);
+        windows.extend(pair(run, running)?);
     }
+    windows.push(window(run, running, false)?);
     Ok(windows)
 }
 

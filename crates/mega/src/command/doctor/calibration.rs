@@ -5,7 +5,8 @@ use std::path::Path;
 
 use mega_core::bytes;
 use mega_core::table::Table;
-use mega_core::worth::{Calibration, Estimate, Point, Touching, calibration::sizes};
+use mega_core::worth::calibration::{find, sizes};
+use mega_core::worth::{Calibration, Estimate, Point, Touching};
 use mega_linux::calibrate::{self, Origin, Stored};
 use mega_linux::kernel::Kernel;
 
@@ -94,7 +95,7 @@ fn table_and_bars(calibration: &Calibration) -> String {
     );
     for size in calibration.working_sets() {
         for (touching, name) in &SHOWN[..2] {
-            if let Some(point) = point(&calibration.points, size, *touching) {
+            if let Some(point) = find(&calibration.points, size, *touching) {
                 let _ = writeln!(
                     text,
                     "{:>11}  {name:<10}  {}",
@@ -119,17 +120,10 @@ fn table(points: &[Point]) -> Table {
         .collect();
     let mut table = Table::new(&headings);
     for size in sizes(points) {
-        let cells =
-            SHOWN.map(|(touching, _)| point(points, size, touching).map_or_else(dash, cell));
+        let cells = SHOWN.map(|(touching, _)| find(points, size, touching).map_or_else(dash, cell));
         table.row(std::iter::once(bytes::format(size)).chain(cells));
     }
     table
-}
-
-fn point(points: &[Point], size: u64, touching: Touching) -> Option<&Point> {
-    points
-        .iter()
-        .find(|point| point.working_set == size && point.touching == touching)
 }
 
 fn dash() -> String {
