@@ -30,17 +30,6 @@ struct task_struct {
 	__u64 start_boottime;
 } __attribute__((preserve_access_index));
 
-struct seq_file;
-
-struct bpf_iter_meta {
-	struct seq_file *seq;
-} __attribute__((preserve_access_index));
-
-struct bpf_iter__task {
-	struct bpf_iter_meta *meta;
-	struct task_struct *task;
-} __attribute__((preserve_access_index));
-
 /* What one run may do at most; walk.rs knows these numbers too. */
 #define MAX_RANGES 128
 #define MAX_RECORDS 2048
@@ -135,6 +124,8 @@ __u64 pte_table[512]; /* of the region that the walk is in */
  * 6.1 to 6.18), so that an area up to number 22 is told for sure. */
 #define TYPE(entry) ((entry) >> 59)
 #define FIRST_TYPE_OF_NO_SWAP 23
+/* 1 or 0, by the sign of a difference: clang makes a branch of a comparison. */
+#define IS_SWAP(entry) ((TYPE(entry) - FIRST_TYPE_OF_NO_SWAP) >> 63)
 
 #define REGION (1ull << 21)
 #define SPAN (1ull << 30)
@@ -226,7 +217,8 @@ static __always_inline void record_leaf(__u64 entry, __u32 size)
  * in bits 20-29 how many are in swap. */
 
 /* Counts pte_table where some entry is not simply absent or present: a page that is there but not
- * accessible (PROT_NONE, NUMA hinting), the zero page, a page on swap. */
+ * accessible (PROT_NONE, NUMA hinting), the zero page, a page on swap. Without branches, or the verifier would follow
+ * both ways of each. */
 __noinline __u32 count_carefully(void)
 {
 	__u64 mapped = 0, accessed = 0, swapped = 0;
@@ -238,7 +230,7 @@ __noinline __u32 count_carefully(void)
 
 		mapped += there;
 		accessed += there & entry >> 5;
-		swapped += ~present & entry >> 52 & (TYPE(entry) < FIRST_TYPE_OF_NO_SWAP) & 1;
+		swapped += ~present & entry >> 52 & IS_SWAP(entry);
 	}
 	return mapped | accessed << 10 | swapped << 20;
 }
@@ -266,8 +258,7 @@ __noinline __u32 count(void)
 	return mapped | accessed << 10;
 }
 
-/* Counts the cache lines of pte_table in which an entry of a page that is there was accessed. Without branches, or the
- * verifier would follow both ways of each. */
+/* Counts the cache lines of pte_table in which an entry of a page that is there was accessed. Without branches, as above. */
 __noinline __u32 count_lines(void)
 {
 	__u64 lines = 0;

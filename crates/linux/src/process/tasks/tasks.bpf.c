@@ -74,17 +74,6 @@ struct task_struct {
 	struct css_set *cgroups;
 };
 
-struct seq_file;
-
-struct bpf_iter_meta {
-	struct seq_file *seq;
-};
-
-struct bpf_iter__task {
-	struct bpf_iter_meta *meta;
-	struct task_struct *task;
-};
-
 #pragma clang attribute pop
 
 #define PF_KTHREAD 0x00200000

@@ -45,17 +45,6 @@ struct task_struct {
 	struct signal_struct *signal;
 };
 
-struct seq_file;
-
-struct bpf_iter_meta {
-	struct seq_file *seq;
-};
-
-struct bpf_iter__task {
-	struct bpf_iter_meta *meta;
-	struct task_struct *task;
-};
-
 #pragma clang attribute pop
 
 /* Of one thread. Times in ns. */
