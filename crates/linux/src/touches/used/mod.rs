@@ -12,7 +12,7 @@ const THREAD_BYTES: usize = 5 * 8;
 /// A process with more threads takes longer to ask than the answer is worth.
 const MOST_THREADS: u64 = 256;
 
-/// The program that asks the scheduler, in the kernel. To load it takes some 30 ms, so a manager does that once.
+/// The program that asks the scheduler, in the kernel. To load it takes some 15 ms, so a manager does that once.
 pub(crate) struct UsedProgram(OwnedFd);
 
 impl UsedProgram {
