@@ -139,11 +139,10 @@ fn a_demoted_huge_page_gives_its_zero_pages_back() {
     }
     let collapsed_before = collapsed_bytes();
     let report = act("demote", ready.pid, zeros);
-    // More where khugepaged was so quick that some were demoted twice.
-    assert!(
-        number(&report, "done") >= zeros.bytes / HUGE_PAGE,
-        "{report}"
-    );
+    // What khugepaged made huge again meanwhile may have been demoted twice.
+    let all = zeros.bytes / HUGE_PAGE;
+    let most = all + (collapsed_bytes() - collapsed_before) / HUGE_PAGE;
+    assert!((all..=most).contains(&number(&report, "done")), "{report}");
     let after = demoted(ready.pid, collapsed_before);
     let again = after.huge_bytes;
     let given_back = before.resident_bytes.saturating_sub(after.resident_bytes);

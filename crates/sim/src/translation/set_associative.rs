@@ -34,9 +34,6 @@ impl SetAssociative {
         let Some(ways) = self.tags.get_mut(set * self.ways..(set + 1) * self.ways) else {
             return false;
         };
-        if ways[0] == kept {
-            return true;
-        }
         let place = ways.iter().position(|&way| way == kept);
         let last = place.unwrap_or(ways.len() - 1);
         ways.copy_within(..last, 1);
