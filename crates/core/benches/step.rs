@@ -75,6 +75,7 @@ fn observation(processes: u64) -> Observation {
         swapped: 0,
     };
     let process = |pid: u64| ProcessObservation {
+        cpu_time: None,
         process: ProcessId {
             pid: u32::try_from(pid).unwrap_or(u32::MAX),
             start_time: 1,

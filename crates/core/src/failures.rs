@@ -475,6 +475,7 @@ mod tests {
         let processes = (1..=processes)
             .map(|pid| ProcessObservation {
                 process: process(pid),
+                cpu_time: None,
                 regions: (0..regions).map(region).collect(),
                 accesses_known: true,
                 node: None,

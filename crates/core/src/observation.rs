@@ -55,6 +55,8 @@ impl RegionObservation {
 pub struct ProcessObservation {
     /// Which process.
     pub process: ProcessId,
+    /// CPU time that all its threads have had since it started. `None` where it is not known.
+    pub cpu_time: Option<Duration>,
     /// Its eligible regions with at least one base page mapped, in address order, each once.
     pub regions: Vec<RegionObservation>,
     /// Whether the tracker saw accesses over the whole interval. False for the first look at a process,

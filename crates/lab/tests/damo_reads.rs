@@ -65,6 +65,7 @@ fn record(file: &Path) {
     for look in 0..LOOKS {
         let process = |pid| ProcessObservation {
             process: ProcessId { pid, start_time: 1 },
+            cpu_time: None,
             regions: regions(pid, look),
             accesses_known: look > 0,
             node: None,

@@ -37,6 +37,7 @@ fn recording(folder: &Path) -> PathBuf {
             observation: Observation {
                 processes: vec![ProcessObservation {
                     process: PROCESS,
+                    cpu_time: None,
                     regions: vec![
                         region(0x10, 512, PageSize::Base),
                         region(0x20, 0, PageSize::Base),

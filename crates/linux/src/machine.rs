@@ -332,9 +332,11 @@ impl LinuxMachine {
         let Some(target) = self.targets.remove(&process) else {
             return Ok(None);
         };
+        let cpu_time = Some(target.cpu_time);
         // The limits of cgroups are read for all processes together.
         let observed = |regions, accesses_known, node| ProcessObservation {
             process,
+            cpu_time,
             regions,
             accesses_known,
             node,

@@ -43,6 +43,8 @@ pub(crate) struct Target {
     slices: Slices,
     /// The processor that it ran on last.
     pub(crate) processor: Option<u32>,
+    /// CPU time that it has had, as of the last refresh.
+    pub(crate) cpu_time: Duration,
     /// All that it has resident, in bytes.
     resident: u64,
     /// Differs when another program was started.
@@ -125,6 +127,7 @@ impl Target {
             turns: Turns::default(),
             slices: Slices::default(),
             processor: None,
+            cpu_time: Duration::ZERO,
             resident: 0,
             layout: Vec::new(),
             mapped_as: None,
@@ -178,6 +181,7 @@ impl Target {
             self.mapped_as = None;
         }
         self.processor = stat.processor;
+        self.cpu_time = activity.map_or(stat.cpu_time(), |activity| activity.cpu_time());
         self.resident = stat.resident;
         let same_mappings = activity
             .zip(self.mapped_as)

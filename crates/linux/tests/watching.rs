@@ -68,9 +68,12 @@ fn what_works_is_left_alone_until_it_is_watched_and_what_rests_accesses_nothing(
     machine.set_targets(vec![working.process(), resting.process()]);
 
     machine.watch(&|_| false);
+    let mut worked = Duration::ZERO;
     for _ in 0..4 {
         let seen = look(&host, &mut machine, working.process());
         assert!(!seen.accesses_known);
+        let before = std::mem::replace(&mut worked, seen.cpu_time.unwrap());
+        assert!(worked > before, "it works");
     }
     let regions: Vec<Region> = Region::wholly_inside(memory.start, memory.end).collect();
     let bits = machine.look(working.process(), &regions).unwrap();
@@ -83,6 +86,12 @@ fn what_works_is_left_alone_until_it_is_watched_and_what_rests_accesses_nothing(
     let seen = look(&host, &mut machine, resting.process());
     assert!(seen.accesses_known);
     assert_eq!(accessed(&seen, &at_rest), 0);
+    let rested = seen.cpu_time.unwrap();
+    assert!(rested > Duration::ZERO, "it filled its memory");
+    assert_eq!(
+        look(&host, &mut machine, resting.process()).cpu_time,
+        Some(rested)
+    );
 
     machine.watch(&|_| true);
     assert!(

@@ -70,6 +70,7 @@ fn look(number: u64) -> Look {
             interval: Duration::from_secs(1),
             processes: vec![ProcessObservation {
                 process: PROCESS,
+                cpu_time: None,
                 regions: (0..=number).map(region).collect(),
                 accesses_known: true,
                 node: None,

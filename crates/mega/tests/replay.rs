@@ -49,6 +49,7 @@ fn recording(folder: &Path, huge: u64) -> PathBuf {
                 interval: Duration::from_secs(second.min(1)),
                 processes: vec![ProcessObservation {
                     process: PROCESS,
+                    cpu_time: None,
                     regions: (0..REGIONS).map(region).collect(),
                     accesses_known: second > 0,
                     node: None,

@@ -5,6 +5,7 @@ use std::io::{self, Read};
 use std::time::Duration;
 
 use mega_core::Call;
+use serde::Deserialize;
 
 use crate::format::acted::WireActed;
 use crate::format::block::{self, BlockError, Kind};
@@ -196,23 +197,27 @@ impl<R: Read> Reader<R> {
     /// The next look of the block.
     fn next_of_block(&mut self) -> Result<Look, String> {
         let rest = self.block.get(self.place..).unwrap_or_default();
-        let ((wire, actions, calls, compacted), behind) = decoded(self.version, rest)
+        let (wire, behind) = decoded(self.version, rest)
             .map_err(|error| format!("a look makes no sense: {error}"))?;
         self.place = self.block.len() - behind.len();
-        let mut look = Look::try_from(wire).map_err(|error| error.to_string())?;
-        let actions = actions.into_iter().map(Acted::try_from);
+        let mut look = Look::try_from(wire.look).map_err(|error| error.to_string())?;
+        let actions = wire.actions.into_iter().map(Acted::try_from);
         look.actions = actions
             .collect::<Result<_, _>>()
             .map_err(|error| error.to_string())?;
-        let called = calls.calls.into_iter().map(Call::try_from);
+        let called = wire.calls.calls.into_iter().map(Call::try_from);
         look.calls = called
             .collect::<Result<_, _>>()
             .map_err(|error| error.to_string())?;
-        look.calls_lost = calls.lost;
-        let compacted = compacted.into_iter().map(Compacted::try_from);
+        look.calls_lost = wire.calls.lost;
+        let compacted = wire.compacted.into_iter().map(Compacted::try_from);
         look.compacted = compacted
             .collect::<Result<_, _>>()
             .map_err(|error| error.to_string())?;
+        let processes = look.observation.processes.iter_mut();
+        for (process, cpu_time) in processes.zip(wire.cpu_times) {
+            process.cpu_time = cpu_time;
+        }
         if self.usable.looks > 0 && look.at < self.usable.until {
             return Err("a look is older than the one before it".to_owned());
         }
@@ -220,29 +225,42 @@ impl<R: Read> Reader<R> {
     }
 }
 
-/// A look as it is written in this version, and what is behind it.
-type Decoded<'b> = (
-    (WireLook, Vec<WireActed>, WireCalls, Vec<WireCompacted>),
-    &'b [u8],
-);
+/// A look as it is written in this version.
+struct Decoded {
+    look: WireLook,
+    actions: Vec<WireActed>,
+    calls: WireCalls,
+    compacted: Vec<WireCompacted>,
+    cpu_times: Vec<Option<Duration>>,
+}
 
-fn decoded(version: u32, bytes: &[u8]) -> postcard::Result<Decoded<'_>> {
-    let (none, nobody) = (Vec::new, WireCalls::default);
-    match version {
-        1 => {
-            let (look, behind) = postcard::take_from_bytes(bytes)?;
-            Ok(((look, Vec::new(), nobody(), none()), behind))
-        }
-        2 => {
-            let ((look, actions), behind) = postcard::take_from_bytes(bytes)?;
-            Ok(((look, actions, nobody(), none()), behind))
-        }
-        3 | 4 => {
-            let ((look, actions, calls), behind) = postcard::take_from_bytes(bytes)?;
-            Ok(((look, actions, calls, none()), behind))
-        }
-        _ => postcard::take_from_bytes(bytes),
+/// The look with which these bytes of a recording of this version begin, and what is behind it.
+fn decoded(version: u32, bytes: &[u8]) -> postcard::Result<(Decoded, &[u8])> {
+    let (look, bytes) = postcard::take_from_bytes(bytes)?;
+    let (actions, bytes) = part_since(2, version, bytes)?;
+    let (calls, bytes) = part_since(3, version, bytes)?;
+    let (compacted, bytes) = part_since(5, version, bytes)?;
+    let (cpu_times, bytes) = part_since(6, version, bytes)?;
+    let decoded = Decoded {
+        look,
+        actions,
+        calls,
+        compacted,
+        cpu_times,
+    };
+    Ok((decoded, bytes))
+}
+
+/// What looks have from version `first` on.
+fn part_since<'b, T: Default + Deserialize<'b>>(
+    first: u32,
+    version: u32,
+    bytes: &'b [u8],
+) -> postcard::Result<(T, &'b [u8])> {
+    if version < first {
+        return Ok((T::default(), bytes));
     }
+    postcard::take_from_bytes(bytes)
 }
 
 impl<R: Read> Iterator for Reader<R> {

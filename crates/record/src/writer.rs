@@ -65,7 +65,9 @@ impl<W: Write> Writer<W> {
         };
         let compacted = look.compacted.iter().map(WireCompacted::from);
         let compacted: Vec<WireCompacted> = compacted.collect();
-        let content = encoded(&(WireLook::from(look), actions, calls, compacted))?;
+        let processes = look.observation.processes.iter();
+        let cpu_times: Vec<Option<Duration>> = processes.map(|process| process.cpu_time).collect();
+        let content = encoded(&(WireLook::from(look), actions, calls, compacted, cpu_times))?;
         // So that no block becomes longer than one can be because of what it held already.
         if self.block.len() + content.len() > block::LONGEST {
             self.close_block()?;

@@ -123,6 +123,7 @@ impl<M: Machine> Bench for Recorded<M> {
         let first = u64::from(self.started) << 10;
         let observation = ProcessObservation {
             process,
+            cpu_time: None,
             regions: (first..first + regions).map(region).collect(),
             accesses_known: false,
             node: None,

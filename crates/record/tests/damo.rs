@@ -130,6 +130,7 @@ fn looks(accessed: &[Vec<u16>]) -> Vec<Look> {
             interval: Duration::from_millis(250),
             processes: vec![ProcessObservation {
                 process: PROCESS,
+                cpu_time: None,
                 regions: accessed.iter().enumerate().map(region).collect(),
                 accesses_known: place > 0,
                 node: None,

@@ -69,18 +69,21 @@ fn observed() -> impl Strategy<Value = Vec<ProcessObservation>> {
         any::<bool>(),
         any::<Option<u32>>(),
         any::<Option<(u64, u64)>>(),
+        any::<Option<Duration>>(),
     );
     btree_map(process(), about, 0..4).prop_map(|processes| {
-        let observed = |(process, (regions, accesses_known, node, cgroup))| ProcessObservation {
-            process,
-            regions,
-            accesses_known,
-            node,
-            cgroup: Option::map(cgroup, |(limit, available)| CgroupMemory {
-                limit,
-                available,
-            }),
-        };
+        let observed =
+            |(process, (regions, accesses_known, node, cgroup, cpu_time))| ProcessObservation {
+                process,
+                cpu_time,
+                regions,
+                accesses_known,
+                node,
+                cgroup: Option::map(cgroup, |(limit, available)| CgroupMemory {
+                    limit,
+                    available,
+                }),
+            };
         processes.into_iter().map(observed).collect()
     })
 }
@@ -352,9 +355,15 @@ proptest! {
     }
 
     #[test]
-    fn a_look_of_version_4_has_all_but_what_was_emptied(look in look()) {
-        let look = Look { compacted: Vec::new(), ..look };
-        recording_without(&look, 4, 1);
+    fn a_look_of_version_4_has_all_but_what_was_emptied_and_cpu_times(look in look()) {
+        let look = without_cpu_times(Look { compacted: Vec::new(), ..look });
+        recording_without(&look, 4, 1 + bytes_of_cpu_times(&look));
+    }
+
+    #[test]
+    fn a_look_of_version_5_has_all_but_cpu_times(look in look()) {
+        let look = without_cpu_times(look);
+        recording_without(&look, 5, bytes_of_cpu_times(&look));
     }
 
     #[test]
@@ -404,9 +413,9 @@ proptest! {
 #[test]
 fn another_version_and_another_file_are_told_apart() {
     let mut file = recorded(&[]);
-    file[8] = 6;
+    file[8] = 7;
     let other = Reader::new(file.as_slice()).err().expect("refused");
-    assert!(matches!(other, OpenError::OtherVersion(6)), "{other}");
+    assert!(matches!(other, OpenError::OtherVersion(7)), "{other}");
     file[0] = b'X';
     let other = Reader::new(file.as_slice()).err().expect("refused");
     assert!(matches!(other, OpenError::NoRecording), "{other}");
@@ -416,15 +425,29 @@ fn another_version_and_another_file_are_told_apart() {
     ));
 }
 
-/// Version 1 had the same looks, without actions and calls, version 2 without calls, version 3 without what was exchanged, and version
-/// 4 without what compaction did.
+/// Version 1 had the same looks, without actions and calls, version 2 without calls, version 3 without what was exchanged, version 4
+/// without what compaction did, and version 5 without CPU times.
 #[test]
 fn recordings_of_older_versions_are_read() {
-    // The last bytes say how many actions and calls there are, how many were lost, and how often something was emptied: none.
-    recording_without(&Look::default(), 1, 4);
-    recording_without(&Look::default(), 2, 3);
-    recording_without(&Look::default(), 3, 1);
-    recording_without(&Look::default(), 4, 1);
+    // The last bytes say how many actions and calls there are, how many were lost, how often something was emptied, and how many
+    // processes there are: none.
+    recording_without(&Look::default(), 1, 5);
+    recording_without(&Look::default(), 2, 4);
+    recording_without(&Look::default(), 3, 2);
+    recording_without(&Look::default(), 4, 2);
+    recording_without(&Look::default(), 5, 1);
+}
+
+fn without_cpu_times(mut look: Look) -> Look {
+    for process in &mut look.observation.processes {
+        process.cpu_time = None;
+    }
+    look
+}
+
+/// How many there are, and a byte for each that is not known.
+fn bytes_of_cpu_times(look: &Look) -> usize {
+    1 + look.observation.processes.len()
 }
 
 fn recording_without(look: &Look, version: u8, bytes: usize) {
@@ -436,7 +459,11 @@ fn recording_without(look: &Look, version: u8, bytes: usize) {
     old[8] = version;
     let (kind, said, _) = block::read(&mut &file[12..]).unwrap().unwrap();
     let mut said: serde_json::Value = serde_json::from_slice(&said).unwrap();
-    said.as_object_mut().unwrap().remove("format").unwrap();
+    let said_version = said.as_object_mut().unwrap().remove("format").unwrap();
+    assert_eq!(said_version, 6);
+    if version >= 5 {
+        said["format"] = version.into();
+    }
     block::write(&mut old, kind, &serde_json::to_vec(&said).unwrap()).unwrap();
     block::write(&mut old, Kind::Looks, &content[..content.len() - bytes]).unwrap();
     old.extend(rest);
@@ -449,7 +476,7 @@ fn recording_without(look: &Look, version: u8, bytes: usize) {
 #[test]
 fn a_version_that_is_damaged_is_not_taken_for_another() {
     let mut file = recorded(&[Look::default()]);
-    for version in 1..5 {
+    for version in 1..6 {
         file[8] = version;
         let refused = Reader::new(file.as_slice()).err().expect("refused");
         assert!(refused.to_string().contains("another version"), "{refused}");
@@ -517,6 +544,7 @@ fn regions_that_are_alike_take_no_room() {
     };
     let mut look = Look::default();
     look.observation.processes.push(ProcessObservation {
+        cpu_time: None,
         process: ProcessId {
             pid: 1,
             start_time: 1,

@@ -48,6 +48,7 @@ fn look(second: u64, regions: Vec<RegionObservation>) -> Look {
             interval: Duration::from_secs(u64::from(second > 0)),
             processes: vec![ProcessObservation {
                 process: PROCESS,
+                cpu_time: None,
                 regions,
                 accesses_known: second > 0,
                 node: None,

@@ -197,6 +197,7 @@ fn what_a_huge_page_mapped_is_not_seen_until_base_pages_map_it() {
         };
         look.observation.processes = vec![mega_core::ProcessObservation {
             process,
+            cpu_time: None,
             regions: vec![region(size)],
             accesses_known: true,
             node: None,

@@ -39,6 +39,7 @@ fn look(second: u64, total: u64, regions: Vec<RegionObservation>) -> Look {
             interval: Duration::from_secs(second.min(1)),
             processes: vec![ProcessObservation {
                 process: PROCESS,
+                cpu_time: None,
                 regions,
                 accesses_known: second > 0,
                 node: None,

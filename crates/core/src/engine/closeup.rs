@@ -125,6 +125,7 @@ mod tests {
         ];
         let observed = |pid| ProcessObservation {
             process: process(pid),
+            cpu_time: None,
             regions: regions.clone(),
             accesses_known: true,
             node: None,

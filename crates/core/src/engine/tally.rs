@@ -133,6 +133,7 @@ mod tests {
     fn observed(pids: &[u32]) -> Observation {
         let processes = pids.iter().map(|&pid| ProcessObservation {
             process: process(pid),
+            cpu_time: None,
             regions: Vec::new(),
             accesses_known: true,
             node: None,

@@ -71,6 +71,7 @@ pub(crate) fn observation(
         .iter()
         .map(|(pid, regions)| ProcessObservation {
             process: process(*pid),
+            cpu_time: None,
             regions: regions.clone(),
             accesses_known: true,
             node: None,

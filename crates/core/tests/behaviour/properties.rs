@@ -131,6 +131,7 @@ fn nonsense() -> impl Strategy<Value = Observation> {
         .prop_map(
             |(pid, regions, accesses_known, node, cgroup)| ProcessObservation {
                 process: process(pid),
+                cpu_time: None,
                 regions,
                 accesses_known,
                 node,

@@ -102,6 +102,8 @@ pub(crate) struct TinyMachine {
     pub(crate) gains: Option<BTreeMap<u32, Option<Gain>>>,
     /// For how long each process is known to have lived.
     pub(crate) age: Duration,
+    /// CPU time of processes, where it is known.
+    pub(crate) cpu_times: BTreeMap<u32, Duration>,
     /// How often that was measured.
     pub(crate) measured: usize,
     /// Processes whose accesses nobody wants to know, and those whose bits were not cleared at the last observation for that.
@@ -149,6 +151,7 @@ impl TinyMachine {
             shared: BTreeSet::new(),
             gains: None,
             age: Duration::ZERO,
+            cpu_times: BTreeMap::new(),
             measured: 0,
             unwatched: BTreeSet::new(),
             uncleared: BTreeSet::new(),
@@ -378,6 +381,7 @@ impl Machine for TinyMachine {
                 let regions = Vec::new();
                 processes.push(ProcessObservation {
                     process: target.process,
+                    cpu_time: self.cpu_times.get(&target.process.pid).copied(),
                     regions,
                     accesses_known: !uncleared.contains(&target.process),
                     node: self.node_of.get(&target.process.pid).copied(),

@@ -224,6 +224,7 @@ mod tests {
         };
         ProcessObservation {
             process,
+            cpu_time: None,
             regions: (1..).zip(mapped).map(region).collect(),
             accesses_known: true,
             node: None,

@@ -73,6 +73,12 @@ impl Activity {
                 == (before.memory, before.runtime, before.exec_id)
     }
 
+    /// CPU time that all its threads have had since it started, as far as the scheduler has accounted it.
+    #[must_use]
+    pub fn cpu_time(&self) -> Duration {
+        Duration::from_nanos(self.runtime)
+    }
+
     /// CPU time that it had since `before`, as far as the scheduler has accounted it. `None` where the table was not refreshed since, or
     /// another program runs.
     #[must_use]

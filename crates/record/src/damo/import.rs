@@ -213,6 +213,7 @@ fn looks(record: &RawRecord) -> Result<Vec<Look>, ImportError> {
                 interval: Duration::from_nanos(interval),
                 processes: vec![ProcessObservation {
                     process,
+                    cpu_time: None,
                     regions: regions(seen, samples).map_err(nonsense)?,
                     accesses_known: true,
                     node: None,

@@ -26,8 +26,8 @@ pub(crate) struct WireEnd {
     pub(crate) looks: u64,
 }
 
-/// A look of version 1. One of version 2 has its actions behind it, one of version 3 its calls behind those, and one of version 5
-/// what compaction did behind these.
+/// A look of version 1. One of version 2 has its actions behind it, one of version 3 its calls behind those, one of version 5
+/// what compaction did behind these, and one of version 6 the CPU time of its processes, in their order, at the end.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct WireLook {
     at: Duration,
@@ -197,6 +197,7 @@ impl WireProcess {
     fn unpacked(self, regions: &mut u64) -> Result<ProcessObservation, Nonsense> {
         Ok(ProcessObservation {
             process: self.process,
+            cpu_time: None,
             regions: unpacked(&self.runs, regions)?,
             accesses_known: self.accesses_known,
             node: self.node,

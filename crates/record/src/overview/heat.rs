@@ -253,6 +253,7 @@ mod tests {
             swapped: 0,
         };
         ProcessObservation {
+            cpu_time: None,
             process: ProcessId {
                 pid: 1,
                 start_time: 1,

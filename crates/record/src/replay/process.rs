@@ -171,6 +171,7 @@ impl Process {
         });
         let observation = ProcessObservation {
             process: self.recorded.process,
+            cpu_time: self.recorded.cpu_time,
             regions: seen.collect(),
             accesses_known: self.recorded.accesses_known,
             node: self.recorded.node,

@@ -390,6 +390,7 @@ impl SimulatedMachine {
         let process = self.kernel.process(pid);
         ProcessObservation {
             process: process.id,
+            cpu_time: Some(self.worked(pid)),
             regions,
             accesses_known: !self.known.insert(pid),
             node: Some(process.node),

@@ -61,6 +61,7 @@ fn write(path: &Path, seconds: u64, touches: Option<TouchRate>, more: &[RegionOb
                 interval: Duration::from_secs(second.min(1)),
                 processes: vec![ProcessObservation {
                     process: PROCESS,
+                    cpu_time: None,
                     regions: regions.collect(),
                     accesses_known: second > 0,
                     node: None,

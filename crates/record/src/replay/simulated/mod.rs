@@ -142,6 +142,7 @@ impl<L: Iterator<Item = Look>> SimulatedReplay<L> {
         regions.retain(|region| !played.is_blind(region));
         Some(ProcessObservation {
             process: *process,
+            cpu_time: played.cpu_time(),
             regions,
             accesses_known: seen.accesses_known && played.accesses_known(),
             node: played.node(),

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
+use std::time::Duration;
 
 use mega_core::{
     BASE_PAGE_SIZE, CgroupMemory, PageSize, ProcessObservation, Region, RegionObservation,
@@ -16,6 +17,7 @@ use crate::pages::{Pages, without};
 /// One process of a recording on the simulated kernel.
 pub(super) struct Played {
     pid: Pid,
+    cpu_time: Option<Duration>,
     /// Its regions as they were at the latest look.
     recorded: BTreeMap<Region, RegionObservation>,
     accesses_known: bool,
@@ -27,6 +29,7 @@ impl Played {
     pub(super) fn start(kernel: &mut Kernel) -> Self {
         Played {
             pid: kernel.spawn(0),
+            cpu_time: None,
             recorded: BTreeMap::new(),
             accesses_known: false,
             node: None,
@@ -36,6 +39,10 @@ impl Played {
 
     pub(super) fn pid(&self) -> Pid {
         self.pid
+    }
+
+    pub(super) fn cpu_time(&self) -> Option<Duration> {
+        self.cpu_time
     }
 
     pub(super) fn accesses_known(&self) -> bool {
@@ -138,6 +145,7 @@ impl Played {
             kernel.discard(self.pid, region.start(), region.end() - region.start());
         }
         self.accesses_known = next.accesses_known && (!adds || self.accesses_known);
+        self.cpu_time = next.cpu_time;
         self.node = next.node;
         self.cgroup = next.cgroup;
     }
