@@ -4,8 +4,8 @@ use serde::Serialize;
 
 use crate::worth::{Estimate, Worth};
 
-/// How many times as old as at its last measurement a process must be to be measured again, where that lets nothing be promoted. So
-/// what measurements cost falls with time.
+/// How many times as old as at its last measurement a process must be, by the clock or by its CPU time, to be measured again, where that
+/// lets nothing be promoted. So what measurements cost falls with time; and one that rested for days is measured soon once it works.
 pub const MEASURE_AGAIN: f64 = 2.0;
 /// How many times as much it must have to gain from to have grown since: it was measured while it filled its memory.
 pub const HAS_GROWN: f64 = 1.5;

@@ -83,6 +83,28 @@ fn a_program_that_rests_while_it_is_measured_is_measured_again() {
     assert_eq!(machine.huge_pages(1) as u64, REGIONS);
 }
 
+/// By the clock it would be measured again when it is two hours old.
+#[test]
+fn a_program_that_rested_for_an_hour_is_promoted_soon_once_it_works() {
+    let mut machine = machine(Some(certain(0.0, 0.0)));
+    machine.idle_cpus = Some(1.0);
+    let policy = policy("adaptive", &[]);
+    let mut engine = Engine::new(policy, Budgets::default(), Interval::Auto);
+    let had = Duration::from_secs(3);
+    machine.cpu_times.insert(1, had);
+    go_on(&mut engine, &mut machine, 3600);
+    assert_eq!(machine.measured, 1, "it rests");
+    assert_eq!(machine.huge_pages(1), 0);
+    machine.gains = Some([(1, Some(certain(0.3, 1.0)))].into());
+    let works_from = machine.clock;
+    while machine.clock < works_from + Duration::from_secs(30) {
+        let worked = had + (machine.clock - works_from);
+        machine.cpu_times.insert(1, worked);
+        go_on(&mut engine, &mut machine, 1);
+    }
+    assert_eq!(machine.huge_pages(1) as u64, REGIONS);
+}
+
 #[test]
 fn a_program_whose_gain_nobody_can_tell_is_promoted_as_before() {
     let mut unknown = machine(None);

@@ -20,9 +20,12 @@ use crate::process::ProcessId;
 use super::deal::Terms;
 use super::window::{MostSeen, Window};
 
-/// CPU seconds that a process may have had since it was measured, to be measured again, so that measurements take half a percent of
-/// them. One that rested then may have worked meanwhile.
+/// CPU seconds that a process must have had since it was measured, to be measured again, so that measurements take half a percent of
+/// them.
 const MEASURE_AFTER: f64 = 12.0;
+/// A process is at work while it uses at least this part of the CPUs that it has used in the mean since it started. One that rests
+/// is not measured again: that would tell nothing of what it gains.
+const AT_WORK: f64 = 0.5;
 /// CPU seconds of a measurement of a process that uses a CPU: up to 0.03 of the manager's, and about as much of its own (1 GiB, a 2-core
 /// virtual machine, Linux 6.18).
 const MEASUREMENT: f64 = 0.06;
@@ -84,6 +87,10 @@ pub(super) struct Paybacks {
 struct Life {
     /// Seconds since it started, as far as that is known; since it was first observed where it is not.
     lived: f64,
+    /// CPU seconds that it has had since it started; `None` where that is not known.
+    worked: Option<f64>,
+    /// Whether it rested in the last interval, as far as that is known.
+    rested: bool,
     /// What was huge at the last observation.
     made: Made,
     huge: Option<Box<Measured>>,
@@ -112,8 +119,9 @@ struct Asked {
 /// What one page size would gain a process in place of the next smaller one.
 #[derive(Clone, Copy, Debug)]
 struct Measured {
-    /// How long it had lived then, in seconds.
+    /// How long it had lived then, in seconds, and how long it had worked.
     at: f64,
+    worked: Option<f64>,
     /// `None` where it could not be measured.
     gain: Option<Gain>,
     /// Translations that promotions had taken away by then.
@@ -128,11 +136,16 @@ struct Measured {
 }
 
 impl Measured {
-    fn is_old(&self, lived: f64, left: f64) -> bool {
+    /// Whether it should be measured again, of a process that has lived so far and has so much left.
+    fn is_old(&self, life: &Life, left: f64) -> bool {
         let cpus = self.gain.map_or(1.0, |gain| gain.cpus.max(1.0));
-        let is_cheap = (lived - self.at) * cpus >= MEASURE_AFTER;
+        let worked = life.worked.zip(self.worked);
+        let worked_since =
+            worked.map_or((life.lived - self.at) * cpus, |(now, before)| now - before);
+        let has_worked = worked.is_some_and(|(now, before)| now >= before * MEASURE_AGAIN);
+        let is_due = has_worked || life.lived >= self.at * MEASURE_AGAIN;
         let has_grown = left >= self.left * HAS_GROWN;
-        lived >= self.at * MEASURE_AGAIN && (is_cheap || has_grown)
+        is_due && !life.rested && (worked_since >= MEASURE_AFTER || has_grown)
     }
 
     /// The same where nobody knows what the process accesses, but how many bytes of its base pages it keeps touching.
@@ -160,9 +173,9 @@ impl Measured {
 }
 
 impl Life {
-    /// An interval of so many seconds passes, at whose end so much is huge.
+    /// An interval of so many seconds passes, at whose end it has had so much CPU time and so much is huge.
     #[allow(clippy::cast_precision_loss)]
-    fn pass(&mut self, interval: f64, made: Made, price: &Price) {
+    fn pass(&mut self, interval: f64, worked: Option<f64>, made: Made, price: &Price) {
         let known = self.huge.as_deref().copied();
         if let Some((measured, gain)) = known.and_then(|known| Some((known, known.gain?))) {
             let promotions = made.regions.saturating_sub(self.made.regions) as f64;
@@ -171,6 +184,10 @@ impl Life {
             self.saved += self.saving_of(&measured, &gain, mean) * interval;
         }
         self.lived += interval;
+        self.rested = worked
+            .zip(self.worked)
+            .is_some_and(|(now, before)| (now - before) * self.lived < AT_WORK * now * interval);
+        self.worked = worked;
         self.made = made;
         self.asked = Asked::default();
     }
@@ -214,13 +231,15 @@ impl Paybacks {
             .retain(|process, _| observation.process(*process).is_some());
         for observed in &observation.processes {
             let made = made(observed.process);
+            let worked = observed.cpu_time.map(|time| time.as_secs_f64());
             let new = || Life {
+                worked,
                 made,
                 ..Life::default()
             };
             self.lives
                 .entry(observed.process)
-                .and_modify(|life| life.pass(interval, made, price))
+                .and_modify(|life| life.pass(interval, worked, made, price))
                 .or_insert_with(new);
         }
     }
@@ -294,7 +313,7 @@ impl Paybacks {
         life.is_watched = affordable > 0 && may_watch;
         life.asked.price = affordable > 0 && !may_watch && !is_known;
         // It may have rested while it was measured, and gain more at other times.
-        if affordable == 0 && measured.is_old(life.lived, left.translations) {
+        if affordable == 0 && measured.is_old(life, left.translations) {
             life.asked.huge = Some(left.translations);
         }
         (pays && is_known).then_some(Offer { terms, affordable })
@@ -326,11 +345,11 @@ impl Paybacks {
             return usual;
         };
         measured.translations.see(in_use, window);
+        let measured = **measured;
         let saved = share.high * gain.cpus;
         let expected = life.lived.min(horizon);
         let terms = measured.terms(saved, window, expected, price.cpu_seconds(&gain));
-        if !terms.promotion_to_giant(REGIONS_PER_SPAN).pays() && measured.is_old(life.lived, in_use)
-        {
+        if !terms.promotion_to_giant(REGIONS_PER_SPAN).pays() && measured.is_old(life, in_use) {
             life.asked.giant = Some(in_use);
         }
         Some(terms)
@@ -384,10 +403,12 @@ impl Paybacks {
             let saving = |gain| life.saving_of(measured, &gain, life.made.translations);
             life.saving = measured.gain.map_or(0.0, saving);
         }
-        let (at, made, is_known) = (life.lived, life.made.translations, life.is_known);
+        let (at, worked) = (life.lived, life.worked);
+        let (made, is_known) = (life.made.translations, life.is_known);
         let measured = |left| Measured {
             // A process that lives for a moment only is not measured again at once.
             at: at.max(1.0),
+            worked: worked.map(|worked| worked.max(1.0)),
             gain,
             made,
             left,
@@ -439,6 +460,7 @@ mod tests {
         };
         let measured = Measured {
             at,
+            worked: None,
             gain: Some(gain),
             made: 0.0,
             left: 1e3,
@@ -508,6 +530,51 @@ mod tests {
     }
 
     /// It may have rested when it was measured last.
+    /// One that was measured at this age and after so much CPU time, and then used so much of a CPU until it is 100 seconds old.
+    fn at_work(at: f64, worked: f64, cpus: f64) -> Paybacks {
+        let mut paybacks = in_debt(at, gain(1.0));
+        let life = paybacks.lives.get_mut(&PROCESS).unwrap();
+        life.huge.as_deref_mut().unwrap().worked = Some(worked);
+        life.lived = at;
+        life.worked = Some(worked);
+        let made = life.made;
+        let now = worked + (100.0 - at) * cpus;
+        life.pass(100.0 - at, Some(now), made, &Price::default());
+        life.saved = 1.0;
+        paybacks
+    }
+
+    #[test]
+    fn a_process_that_rested_is_measured_again_when_it_has_worked_twice_as_long() {
+        for (at, worked, cpus, asked) in [
+            (80.0, 10.0, 1.0, [PROCESS].as_slice()),
+            // Not twice as long yet.
+            (80.0, 30.0, 1.0, &[]),
+            // Not for twelve seconds since.
+            (80.0, 1.0, 0.5, &[]),
+            (80.0, 1.0, 0.7, &[PROCESS]),
+            // Twice as old, and not for twelve seconds.
+            (50.0, 40.0, 0.1, &[]),
+            (50.0, 40.0, 0.5, &[PROCESS]),
+        ] {
+            let mut paybacks = at_work(at, worked, cpus);
+            assert_eq!(affordable(&mut paybacks), 0);
+            assert_eq!(paybacks.unmeasured(), asked, "{at}, {worked}, {cpus}");
+        }
+    }
+
+    #[test]
+    fn a_process_is_not_measured_while_it_rests() {
+        for (cpus, asked) in [(0.1, [].as_slice()), (0.4, &[PROCESS])] {
+            let mut paybacks = at_work(80.0, 10.0, 1.0);
+            let life = paybacks.lives.get_mut(&PROCESS).unwrap();
+            let (made, worked) = (life.made, life.worked.unwrap());
+            life.pass(1.0, Some(worked + cpus), made, &Price::default());
+            assert_eq!(affordable(&mut paybacks), 0);
+            assert_eq!(paybacks.unmeasured(), asked);
+        }
+    }
+
     #[test]
     fn a_process_in_debt_is_measured_again_when_it_is_twice_as_old() {
         for (at, asked) in [(50.0, [PROCESS].as_slice()), (51.0, &[])] {
@@ -525,7 +592,7 @@ mod tests {
         let life = &paybacks.lives[&PROCESS];
         let after = |made| {
             let mut life = life.clone();
-            life.pass(20.0, made, &Price::default());
+            life.pass(20.0, None, made, &Price::default());
             life
         };
         // Half of all translations, each second 0.3 of a CPU.

@@ -19,6 +19,9 @@ const EFFORT: Effort = Effort {
     seed: 0,
 };
 
+/// The age and the CPU time by which any process counts at least.
+const AT_LEAST: Duration = Duration::from_secs(1);
+
 /// Measures touches, of one process after each look.
 pub(super) struct TouchMeter {
     /// Whether this tracker reads single pages' bits, as far as is known.
@@ -27,13 +30,16 @@ pub(super) struct TouchMeter {
     due: BTreeMap<ProcessId, Due>,
 }
 
-/// When a process is to be measured: when it is [`MEASURE_AGAIN`] times as old as at its last measurement, or base pages map
-/// [`HAS_GROWN`] times as much of its memory, as `adaptive` asks for both.
+/// When a process is to be measured: when it is [`MEASURE_AGAIN`] times as old as at its last measurement, by the clock or by its CPU
+/// time, or base pages map [`HAS_GROWN`] times as much of its memory, as `adaptive` asks for all of these.
 #[derive(Clone, Copy, Debug)]
 struct Due {
     /// When it was first seen with base pages.
     since: Duration,
     next: Duration,
+    /// CPU time that it has had, and with how much it is due; `None` where nobody knows.
+    cpu_time: Option<Duration>,
+    next_cpu_time: Option<Duration>,
     /// Base pages that it had at its last measurement.
     measured: u64,
     /// Those that it has: without one there is nothing to gain.
@@ -45,6 +51,8 @@ impl Due {
         Due {
             since: now,
             next: now,
+            cpu_time: None,
+            next_cpu_time: None,
             measured: base_pages,
             base_pages,
         }
@@ -53,14 +61,17 @@ impl Due {
     #[allow(clippy::cast_precision_loss)]
     fn is_due(&self, now: Duration) -> bool {
         let has_grown = self.base_pages as f64 >= self.measured as f64 * HAS_GROWN;
-        self.base_pages > 0 && (now >= self.next || has_grown)
+        let has_worked =
+            (self.cpu_time.zip(self.next_cpu_time)).is_some_and(|(now, next)| now >= next);
+        self.base_pages > 0 && (now >= self.next || has_worked || has_grown)
     }
 
     /// It is measured now.
     fn pass(&mut self, now: Duration) {
         // One that was only just seen is not measured again at once.
-        let age = now.saturating_sub(self.since).max(Duration::from_secs(1));
+        let age = now.saturating_sub(self.since).max(AT_LEAST);
         self.next = self.since + age.mul_f64(MEASURE_AGAIN);
+        self.next_cpu_time = (self.cpu_time).map(|had| had.max(AT_LEAST).mul_f64(MEASURE_AGAIN));
         self.measured = self.base_pages;
     }
 }
@@ -132,7 +143,12 @@ impl TouchMeter {
             let known = before.get(&observed.process).copied();
             let first = (base_pages > 0).then(|| Due::new(now, base_pages));
             if let Some(due) = known.or(first) {
-                self.due.insert(observed.process, Due { base_pages, ..due });
+                let due = Due {
+                    cpu_time: observed.cpu_time,
+                    base_pages,
+                    ..due
+                };
+                self.due.insert(observed.process, due);
             }
         }
     }
@@ -161,5 +177,17 @@ mod tests {
         assert!(!due.is_due(seconds(18)));
         due.base_pages = 0;
         assert!(!due.is_due(seconds(1000)));
+    }
+
+    #[test]
+    fn a_process_is_due_when_it_has_worked_twice_as_long() {
+        let seconds = Duration::from_secs;
+        let mut due = Due::new(seconds(0), 512);
+        due.cpu_time = Some(seconds(3));
+        due.pass(seconds(1000));
+        due.cpu_time = Some(seconds(5));
+        assert!(!due.is_due(seconds(1001)));
+        due.cpu_time = Some(seconds(6));
+        assert!(due.is_due(seconds(1001)));
     }
 }
