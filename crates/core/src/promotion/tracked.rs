@@ -64,6 +64,17 @@ impl<T: Copy> Tracked<T> {
             .unwrap_or_default()
     }
 
+    /// The same, to change, without the regions.
+    pub(super) fn of_mut(&mut self, process: ProcessId) -> impl Iterator<Item = &mut T> {
+        let place = self
+            .processes
+            .binary_search_by_key(&process, |(id, _)| *id)
+            .ok();
+        let regions = place.and_then(|place| self.processes.get_mut(place));
+        let regions = regions.into_iter().flat_map(|(_, regions)| regions);
+        regions.map(|(_, value)| value)
+    }
+
     /// Each observed region of one process that is remembered, with what is.
     pub(super) fn join<'a>(
         &'a self,

@@ -83,6 +83,20 @@ fn a_program_that_rests_while_it_is_measured_is_measured_again() {
     assert_eq!(machine.huge_pages(1) as u64, REGIONS);
 }
 
+/// Nobody has measured or watched it by then, and that it rested says nothing of what it uses at work.
+#[test]
+fn a_program_that_comes_to_work_is_promoted() {
+    let mut machine = machine(Some(certain(0.3, 1.0)));
+    machine.idle_cpus = Some(1.0);
+    let mut engine = adaptive();
+    machine.resting.insert(target(1, 0).process);
+    go_on(&mut engine, &mut machine, 60);
+    assert_eq!(machine.measured, 0, "it rests");
+    machine.resting.clear();
+    go_on(&mut engine, &mut machine, 60);
+    assert_eq!(machine.huge_pages(1) as u64, REGIONS);
+}
+
 /// By the clock it would be measured again when it is two hours old.
 #[test]
 fn a_program_that_rested_for_an_hour_is_promoted_soon_once_it_works() {

@@ -109,6 +109,8 @@ pub(crate) struct TinyMachine {
     /// Processes whose accesses nobody wants to know, and those whose bits were not cleared at the last observation for that.
     pub(crate) unwatched: BTreeSet<ProcessId>,
     uncleared: BTreeSet<ProcessId>,
+    /// Processes that do not run.
+    pub(crate) resting: BTreeSet<ProcessId>,
     pub(crate) idle_cpus: Option<f64>,
     pub(crate) dry_run: bool,
     /// Outcomes left out of every answer.
@@ -152,6 +154,7 @@ impl TinyMachine {
             gains: None,
             age: Duration::ZERO,
             cpu_times: BTreeMap::new(),
+            resting: BTreeSet::new(),
             measured: 0,
             unwatched: BTreeSet::new(),
             uncleared: BTreeSet::new(),
@@ -371,7 +374,9 @@ impl Machine for TinyMachine {
         self.spend(self.costs.observe);
         let before = self.observed.replace(self.clock).unwrap_or(self.clock);
         let interval = self.clock - before;
-        let uncleared = std::mem::replace(&mut self.uncleared, self.unwatched.clone());
+        let mut uncleared = std::mem::replace(&mut self.uncleared, self.unwatched.clone());
+        // What rests accesses nothing, whoever watches it.
+        uncleared.retain(|process| !self.resting.contains(process));
         let mut processes: Vec<ProcessObservation> = Vec::new();
         for (target, truth) in &self.regions {
             if processes
@@ -389,6 +394,7 @@ impl Machine for TinyMachine {
                 });
             }
             let accessed = match (truth.huge, truth.used) {
+                _ if self.resting.contains(&target.process) => 0,
                 // Everything, at some time.
                 _ if uncleared.contains(&target.process) => truth.resident,
                 (true, 0) => 0,

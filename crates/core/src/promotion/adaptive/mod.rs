@@ -110,6 +110,12 @@ impl Adaptive {
             .iter()
             .map(|process| self.states.of(process.process).len())
             .collect();
+        for seen in &observation.processes {
+            let process = seen.process;
+            if self.paybacks.has_come_to_work(process, seen.accesses_known) {
+                self.states.of_mut(process).for_each(State::forget_use);
+            }
+        }
         let mut seen: Vec<(ProcessId, Seen)> = Vec::with_capacity(remembered.len());
         let counts = self.circumstances.counts;
         self.states.merge(observation, |process, region, before| {

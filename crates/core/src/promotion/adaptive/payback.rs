@@ -105,6 +105,10 @@ struct Life {
     is_watched: bool,
     /// Whether that was known at the last decision.
     is_known: bool,
+    /// Whether that was known last though it was not watched: it rested.
+    is_known_by_rest: bool,
+    /// Whether it was to be watched from the last observation on, so that this one knows what it accessed.
+    was_watched: bool,
 }
 
 /// What has to be known first, as of the last decision: what so many translations are worth, of base pages or of huge ones.
@@ -379,6 +383,19 @@ impl Paybacks {
                 Some(measured) => is_of_use && !measured.uses_all,
             }
         })
+    }
+
+    /// Whether a process has come to work, unwatched, since what it accesses was known last by its rest: so what is remembered of that says
+    /// nothing of it now. `accesses_known`: whether it is known of the last interval.
+    pub(super) fn has_come_to_work(&mut self, process: ProcessId, accesses_known: bool) -> bool {
+        let is_watched = self.watches(process);
+        let Some(life) = self.lives.get_mut(&process) else {
+            return false;
+        };
+        let was_watched = std::mem::replace(&mut life.was_watched, is_watched);
+        let is_known_by_rest = accesses_known && !was_watched;
+        let rested = std::mem::replace(&mut life.is_known_by_rest, is_known_by_rest);
+        rested && !accesses_known
     }
 
     /// Those that should be measured, as of the last decision.

@@ -149,6 +149,11 @@ impl State {
         self
     }
 
+    /// What was seen of its use says nothing any more.
+    pub(super) fn forget_use(&mut self) {
+        self.used = None;
+    }
+
     /// This policy had it promoted, which added `bloat` base pages; `None` where that was not seen.
     pub(super) fn promoted(&mut self, bloat: Option<u64>) {
         let most = PAGES_PER_REGION - self.mapped.min(PAGES_PER_REGION);
