@@ -9,6 +9,7 @@ use std::ops::Range;
 use serde::{Deserialize, Serialize};
 
 use super::calibration::MOST_SAVED;
+use super::touches::IDLE;
 use super::{Calibration, Estimate, Locality, RegionTouches, Reuse, Touches};
 use crate::page::HUGE_PAGE_SIZE;
 
@@ -77,6 +78,12 @@ pub struct MappingWorth {
 }
 
 impl Worth {
+    /// Whether the process rested while it was measured: what it touches at work is not known.
+    #[must_use]
+    pub fn rested(&self) -> bool {
+        self.cpu_share < IDLE
+    }
+
     /// Whether huge pages would gain anything for sure: the interval of the saving holds no zero.
     #[must_use]
     pub fn gains(&self) -> bool {
@@ -264,7 +271,8 @@ fn mappings(touches: &Touches, saved_ns: f64, at_most: f64) -> Vec<MappingWorth>
         name: mapping.name.clone(),
         resident: mapping.resident,
         huge: mapping.huge,
-        saved_share: (mapping.per_cpu_second * saved_ns * 1e-9).clamp(0.0, at_most),
+        // Not -0.
+        saved_share: (mapping.per_cpu_second * saved_ns * 1e-9).clamp(0.0, at_most) + 0.0,
     };
     touches.mappings.iter().map(of).collect()
 }

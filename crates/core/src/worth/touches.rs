@@ -13,7 +13,7 @@ use crate::page::{BASE_PAGE_SIZE, HUGE_PAGE_SIZE, Region};
 use super::{Estimate, Locality, Reuse, Sampling};
 
 /// The share of one CPU below which a process does next to nothing.
-const IDLE: f64 = 1e-3;
+pub(super) const IDLE: f64 = 1e-3;
 /// How far all looks together may be off, as a share: a program is another one while it is looked at. So far were the means of
 /// measurements of programs that count their touches (`cargo bench -p mega-linux --bench touches`).
 const OFF: f64 = 0.1;

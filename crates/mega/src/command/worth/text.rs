@@ -28,11 +28,13 @@ pub(super) fn in_words(report: &WorthReport) -> String {
         worth.cpu_share * 100.0
     );
     text += &gain(worth);
-    text += &format!(
-        "It touches {} pages of base-mapped memory a second of its CPU time, over {}.\n",
-        count(worth.touches_per_second),
-        bytes::format(worth.working_set)
-    );
+    if !worth.rested() {
+        text += &format!(
+            "It touches {} pages of base-mapped memory a second of its CPU time, over {}.\n",
+            count(worth.touches_per_second),
+            bytes::format(worth.working_set)
+        );
+    }
     if worth.saved_share.high >= LITTLE {
         text += "The rate does not tell how far touches wait for each other: the low end is for touches that overlap.\n";
     }
@@ -55,6 +57,10 @@ pub(super) fn in_words(report: &WorthReport) -> String {
 
 /// The one sentence that all of it is for.
 pub(in super::super) fn gain(worth: &Worth) -> String {
+    if worth.rested() {
+        return "It rested while it was measured: what huge pages would gain it shows only at work. Measure it again then.\n"
+            .to_owned();
+    }
     if worth.promotable == 0 {
         return "No memory of it could be made huge: it has no whole 2 MiB on base pages.\n"
             .to_owned();
@@ -94,14 +100,14 @@ pub(in super::super) fn gain(worth: &Worth) -> String {
 /// A rate with its interval, in thousands or millions.
 fn count(rate: Estimate) -> String {
     let (unit, name) = match rate.value {
-        value if value >= 1e6 => (1e6, "million"),
-        value if value >= 1e3 => (1e3, "thousand"),
+        value if value >= 1e6 => (1e6, "million "),
+        value if value >= 1e3 => (1e3, "thousand "),
         _ => (1.0, ""),
     };
     let scaled = rate.scaled(1.0 / unit);
     let decimals = if scaled.value < 10.0 { 2 } else { 1 };
     format!(
-        "{:.decimals$} {name} ({:.decimals$} to {:.decimals$})",
+        "{:.decimals$} {name}({:.decimals$} to {:.decimals$})",
         scaled.value, scaled.low, scaled.high
     )
 }
@@ -274,6 +280,11 @@ pub(super) mod tests {
         let mut none = worth();
         none.promotable = 0;
         assert!(in_words(&report(none)).contains("no whole 2 MiB"));
+        let mut resting = worth();
+        resting.cpu_share = 0.0;
+        let text = in_words(&report(resting));
+        assert!(text.contains("It rested while it was measured"), "{text}");
+        assert!(!text.contains("It touches"), "{text}");
     }
 
     #[test]
