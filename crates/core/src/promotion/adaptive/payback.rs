@@ -23,8 +23,8 @@ use super::window::{MostSeen, Window};
 /// CPU seconds that a process must have had since it was measured, to be measured again, so that measurements take half a percent of
 /// them.
 const MEASURE_AFTER: f64 = 12.0;
-/// A process is at work while it uses at least this part of the CPUs that it has used in the mean since it started. One that rests
-/// is not measured again: that would tell nothing of what it gains.
+/// A process is at work while it uses at least this part of one CPU, or of what it has used in the mean since it started where that is
+/// less. One that rests is not measured again: that would tell nothing of what it gains.
 const AT_WORK: f64 = 0.5;
 /// CPU seconds of a measurement of a process that uses a CPU: up to 0.03 of the manager's, and about as much of its own (1 GiB, a 2-core
 /// virtual machine, Linux 6.18).
@@ -188,9 +188,10 @@ impl Life {
             self.saved += self.saving_of(&measured, &gain, mean) * interval;
         }
         self.lived += interval;
-        self.rested = worked
-            .zip(self.worked)
-            .is_some_and(|(now, before)| (now - before) * self.lived < AT_WORK * now * interval);
+        self.rested = worked.zip(self.worked).is_some_and(|(now, before)| {
+            let mean = now / self.lived;
+            now - before < AT_WORK * mean.min(1.0) * interval
+        });
         self.worked = worked;
         self.made = made;
         self.asked = Asked::default();
@@ -582,13 +583,19 @@ mod tests {
 
     #[test]
     fn a_process_is_not_measured_while_it_rests() {
-        for (cpus, asked) in [(0.1, [].as_slice()), (0.4, &[PROCESS])] {
-            let mut paybacks = at_work(80.0, 10.0, 1.0);
+        // In the mean it used 0.3 of a CPU, or eight.
+        for (worked, then, cpus, asked) in [
+            (10.0, 1.0, 0.1, [].as_slice()),
+            (10.0, 1.0, 0.4, &[PROCESS]),
+            (400.0, 20.0, 0.4, &[]),
+            (400.0, 20.0, 0.6, &[PROCESS]),
+        ] {
+            let mut paybacks = at_work(80.0, worked, then);
             let life = paybacks.lives.get_mut(&PROCESS).unwrap();
             let (made, worked) = (life.made, life.worked.unwrap());
             life.pass(1.0, Some(worked + cpus), made, &Price::default());
             assert_eq!(affordable(&mut paybacks), 0);
-            assert_eq!(paybacks.unmeasured(), asked);
+            assert_eq!(paybacks.unmeasured(), asked, "{worked}, {cpus}");
         }
     }
 
