@@ -10,9 +10,14 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::OnceLock;
 
+use live::daemon::{Daemon, Place};
 use live::{area, calibrated, finish, mega, mega_lab, mega_run, run, skip, start, text, workload};
 use mega_record::Reader;
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
+
+/// The file that a calibration is kept in.
+const KEPT: &str = "calibration.json";
 
 /// Where the tests' own calibration is kept, made by the first of them.
 fn state() -> &'static Path {
@@ -226,6 +231,39 @@ fn a_manager_tells_what_it_measured() {
     }
     assert!(gain["seconds_ago"].is_number(), "{gain}");
     assert!(gain.get("payback_seconds").is_some(), "{gain}");
+}
+
+/// What rests is known to access nothing; that says nothing of it once it works.
+#[test]
+fn a_daemon_measures_a_program_that_rested_at_first_once_it_works() {
+    let name = "a_daemon_measures_a_program_that_rested_at_first_once_it_works";
+    if !live::can_run(name) {
+        return;
+    }
+    let place = Place::new();
+    place.select_program("adaptive");
+    let own = place.0.path().join("state");
+    std::fs::create_dir(&own).expect("a directory");
+    if std::fs::copy(state().join(KEPT), own.join(KEPT)).is_err() {
+        skip(name, "there is no calibration of this machine");
+        return;
+    }
+    let (target, ready) = start(place.workload().arg("--no-huge-pages"));
+    let pid = i32::try_from(ready.pid).ok().and_then(Pid::from_raw);
+    let pid = pid.expect("a pid");
+    kill_process(pid, Signal::STOP).expect("a signal");
+    let daemon = Daemon::start(&place);
+    let group = || place.status(daemon.pid())["groups"][0].clone();
+    let gain = || group()["processes"][0]["gain"].clone();
+    live::until("looks at what rests", || {
+        group()["actions"]["steps"].as_u64() >= Some(10)
+    });
+    assert!(gain().is_null(), "{}", gain());
+    kill_process(pid, Signal::CONT).expect("a signal");
+    live::until("a gain", || !gain().is_null());
+    assert!(value(&gain(), "cpu_share") > 0.0, "{}", gain());
+    assert_eq!(daemon.stop(), Some(0));
+    finish(target);
 }
 
 #[test]
