@@ -144,7 +144,7 @@ impl Memory<'_> {
     }
 
     /// Writes to base pages in a row, within one region. As [`Memory::touch`], but where base pages map them all, the processor's time
-    /// is that of a sample ([`Mmu::touch_row`]), and where a larger page does, it is written to once.
+    /// is that of a sample ([`Mmu::touch_row`]). Where a larger page does, its bit is set once, and the processor's time is such, too.
     ///
     /// # Errors
     ///
@@ -152,13 +152,20 @@ impl Memory<'_> {
     pub fn touch_row(&mut self, address: u64, pages: u64) -> Result<(), Fault> {
         if self.kernel.touch_row(self.pid, address, pages) {
             if let Some((core, tag)) = &mut self.core {
-                let took = core.touch_row(address | *tag, pages);
+                let took = core.touch_row(address | *tag, pages, PageSize::Base);
                 self.compute(took);
             }
             return Ok(());
         }
         for page in 0..pages {
-            if self.touch(address + page * PageSize::Base.bytes())? != PageSize::Base {
+            let address = address + page * PageSize::Base.bytes();
+            let page_size = self.touch(address)?;
+            if page_size != PageSize::Base {
+                if let Some((core, tag)) = &mut self.core {
+                    let rest = address + PageSize::Base.bytes();
+                    let took = core.touch_row(rest | *tag, pages - page - 1, page_size);
+                    self.compute(took);
+                }
                 break;
             }
         }

@@ -220,7 +220,7 @@ impl Touching {
             return Ok(0);
         }
         let before = (memory.counts(), self.by_base.counts());
-        let by_base = self.by_base.touch_row(address, pages);
+        let by_base = self.by_base.touch_row(address, pages, PageSize::Base);
         if memory.touch(address)? == PageSize::Base {
             if pages > 1 {
                 memory.touch_row(address + BASE_PAGE_SIZE, pages - 1)?;
