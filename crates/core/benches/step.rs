@@ -75,11 +75,11 @@ fn observation(processes: u64) -> Observation {
         swapped: 0,
     };
     let process = |pid: u64| ProcessObservation {
-        cpu_time: None,
         process: ProcessId {
             pid: u32::try_from(pid).unwrap_or(u32::MAX),
             start_time: 1,
         },
+        cpu_time: None,
         regions: (0..REGIONS / processes).map(region).collect(),
         accesses_known: true,
         node: None,

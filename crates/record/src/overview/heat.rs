@@ -253,11 +253,11 @@ mod tests {
             swapped: 0,
         };
         ProcessObservation {
-            cpu_time: None,
             process: ProcessId {
                 pid: 1,
                 start_time: 1,
             },
+            cpu_time: None,
             regions: regions.iter().map(region).collect(),
             accesses_known,
             node: None,

@@ -387,7 +387,7 @@ impl Paybacks {
     }
 
     /// Whether a process has come to work, unwatched, since what it accesses was known last by its rest: so what is remembered of that says
-    /// nothing of it now. `accesses_known`: whether it is known of the last interval.
+    /// nothing of it now. Told at each observation whether what it accessed is known.
     pub(super) fn has_come_to_work(&mut self, process: ProcessId, accesses_known: bool) -> bool {
         let is_watched = self.watches(process);
         let Some(life) = self.lives.get_mut(&process) else {
@@ -547,7 +547,6 @@ mod tests {
         assert_eq!(look(&mut paybacks, 0.25, 100.0), before);
     }
 
-    /// It may have rested when it was measured last.
     /// One that was measured at this age and after so much CPU time, and then used so much of a CPU until it is 100 seconds old.
     fn at_work(at: f64, worked: f64, cpus: f64) -> Paybacks {
         let mut paybacks = in_debt(at, gain(1.0));
@@ -599,6 +598,7 @@ mod tests {
         }
     }
 
+    /// It may have rested when it was measured last.
     #[test]
     fn a_process_in_debt_is_measured_again_when_it_is_twice_as_old() {
         for (at, asked) in [(50.0, [PROCESS].as_slice()), (51.0, &[])] {
