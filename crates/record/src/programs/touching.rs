@@ -25,8 +25,6 @@ use crate::look::TouchRate;
 const MADE_PER_SECOND: u64 = 20_000;
 /// Touches before others have their turn.
 const TOGETHER: u64 = 8;
-/// Of a row of pages that a larger page maps, so many are touched, and the others take as long.
-const ASKED_IN_ROW: u64 = 8;
 /// Lines of a base page.
 const LINES: u64 = BASE_PAGE_SIZE / 64;
 
@@ -221,21 +219,8 @@ impl Touching {
         }
         let before = (memory.counts(), self.by_base.counts());
         let by_base = self.by_base.touch_row(address, pages, PageSize::Base);
-        if memory.touch(address)? == PageSize::Base {
-            if pages > 1 {
-                memory.touch_row(address + BASE_PAGE_SIZE, pages - 1)?;
-            }
-            self.tell(memory, before, 1);
-        } else {
-            let began = memory.now();
-            let asked = pages.min(ASKED_IN_ROW);
-            for number in 0..asked {
-                memory.touch(address + number * pages / asked * BASE_PAGE_SIZE)?;
-            }
-            let took = memory.now() - began;
-            memory.compute(took * (pages - asked) / asked);
-            self.tell_larger(memory, before, pages, asked);
-        }
+        memory.touch_row(address, pages)?;
+        self.tell(memory, before, 1);
         let recorded = self.period().map_or(0, |period| period * pages);
         let lasted = recorded.min(left).max(by_base);
         memory.compute(lasted - by_base);
@@ -270,33 +255,12 @@ impl Touching {
     }
 
     fn tell(&self, memory: &Memory<'_>, before: (Option<Counts>, Counts), stands_for: u64) {
-        self.add(memory, before, |counted| counted * stands_for, stands_for);
-    }
-
-    /// Of a row that a larger page maps, of which some pages were asked; by base pages all of it was.
-    fn tell_larger(
-        &self,
-        memory: &Memory<'_>,
-        before: (Option<Counts>, Counts),
-        pages: u64,
-        asked: u64,
-    ) {
-        self.add(memory, before, |counted| counted * pages / asked, 1);
-    }
-
-    fn add(
-        &self,
-        memory: &Memory<'_>,
-        before: (Option<Counts>, Counts),
-        here: impl Fn(u64) -> u64,
-        stands_for: u64,
-    ) {
         let mut told = self.told.borrow_mut();
         let now = self.by_base.counts();
         told.touches += (now.touches - before.1.touches) * stands_for;
         told.translation_by_base += (now.translation - before.1.translation) * stands_for;
         if let (Some(then), Some(now)) = (before.0, memory.counts()) {
-            told.translation += here(now.translation - then.translation);
+            told.translation += (now.translation - then.translation) * stands_for;
         }
     }
 }
