@@ -41,12 +41,16 @@ impl<T: Copy> Tracked<T> {
         }
     }
 
+    /// Where a process is in the list.
+    fn place(&self, process: ProcessId) -> Option<usize> {
+        self.processes
+            .binary_search_by_key(&process, |(id, _)| *id)
+            .ok()
+    }
+
     /// What is remembered of one region.
     pub(super) fn get_mut(&mut self, target: RegionRef) -> Option<&mut T> {
-        let process = self
-            .processes
-            .binary_search_by_key(&target.process, |(id, _)| *id)
-            .ok()?;
+        let process = self.place(target.process)?;
         let (_, regions) = self.processes.get_mut(process)?;
         let region = regions
             .binary_search_by_key(&target.region, |(region, _)| *region)
@@ -56,20 +60,15 @@ impl<T: Copy> Tracked<T> {
 
     /// What is remembered of one process's regions, in address order.
     pub(super) fn of(&self, process: ProcessId) -> &[(Region, T)] {
-        self.processes
-            .binary_search_by_key(&process, |(id, _)| *id)
-            .ok()
-            .and_then(|index| self.processes.get(index))
+        self.place(process)
+            .and_then(|place| self.processes.get(place))
             .map(|(_, regions)| regions.as_slice())
             .unwrap_or_default()
     }
 
     /// The same, to change, without the regions.
     pub(super) fn of_mut(&mut self, process: ProcessId) -> impl Iterator<Item = &mut T> {
-        let place = self
-            .processes
-            .binary_search_by_key(&process, |(id, _)| *id)
-            .ok();
+        let place = self.place(process);
         let regions = place.and_then(|place| self.processes.get_mut(place));
         let regions = regions.into_iter().flat_map(|(_, regions)| regions);
         regions.map(|(_, value)| value)

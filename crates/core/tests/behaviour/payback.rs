@@ -59,8 +59,7 @@ fn many_programs_are_measured_between_two_dear_looks() {
     machine.idle_cpus = Some(1.0);
     let nothing = Some(certain(0.0, 1.0));
     machine.gains = Some((1..=PROGRAMS).map(|pid| (pid, nothing)).collect());
-    let policy = policy("adaptive", &[]);
-    let mut engine = Engine::new(policy, Budgets::default(), Interval::Auto);
+    let mut engine = adaptive();
     let (clock, cpu) = (machine.now(), machine.cpu_time());
     go_on(&mut engine, &mut machine, 120);
     let measured = machine.measured;
@@ -74,8 +73,7 @@ fn many_programs_are_measured_between_two_dear_looks() {
 fn a_program_that_rests_while_it_is_measured_is_measured_again() {
     let mut machine = machine(Some(certain(0.0, 0.0)));
     machine.idle_cpus = Some(1.0);
-    let policy = policy("adaptive", &[]);
-    let mut engine = Engine::new(policy, Budgets::default(), Interval::Auto);
+    let mut engine = adaptive();
     go_on(&mut engine, &mut machine, 60);
     assert_eq!(machine.huge_pages(1), 0);
     machine.gains = Some([(1, Some(certain(0.3, 1.0)))].into());
@@ -102,8 +100,7 @@ fn a_program_that_comes_to_work_is_promoted() {
 fn a_program_that_rested_for_an_hour_is_promoted_soon_once_it_works() {
     let mut machine = machine(Some(certain(0.0, 0.0)));
     machine.idle_cpus = Some(1.0);
-    let policy = policy("adaptive", &[]);
-    let mut engine = Engine::new(policy, Budgets::default(), Interval::Auto);
+    let mut engine = adaptive();
     let had = Duration::from_secs(3);
     machine.cpu_times.insert(1, had);
     go_on(&mut engine, &mut machine, 3600);
@@ -136,8 +133,7 @@ fn what_was_measured_is_reported_with_its_age() {
         ..certain(0.3, 2.0)
     };
     let mut machine = machine(Some(gain));
-    let policy = policy("adaptive", &[]);
-    let mut engine = Engine::new(policy, Budgets::default(), Interval::Auto);
+    let mut engine = adaptive();
     let mut known = Vec::new();
     for _ in 0..20 {
         let report = engine.step(&mut machine).unwrap();
