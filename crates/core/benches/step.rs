@@ -100,6 +100,7 @@ fn observation(processes: u64) -> Observation {
         giant_pages: false,
         free_zero: false,
         counted: BTreeMap::new(),
+        glances: Vec::new(),
     }
 }
 

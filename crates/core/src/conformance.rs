@@ -135,6 +135,7 @@ impl<B: Bench> Check<'_, B> {
             "base pages are observed as something else",
         );
         self.bench.touch(process, first);
+        self.glance(process);
         let Some(observed) = self.look(process) else {
             return;
         };
@@ -152,6 +153,22 @@ impl<B: Bench> Check<'_, B> {
         self.bench.end(process);
         let gone = self.look(process).is_none();
         self.expect(gone, "a process that ended is still observed");
+    }
+
+    /// What was used of three regions since they were observed is the 200 pages of the first.
+    fn glance(&mut self, process: ProcessId) {
+        let machine = self.bench.machine();
+        if !machine.can_glance() {
+            return;
+        }
+        let glances = machine.glance();
+        let glance = glances.iter().find(|glance| glance.process == process);
+        let regions = glance.iter().flat_map(|glance| &glance.regions);
+        let accessed: Vec<_> = regions.map(|region| region.accessed).collect();
+        self.expect(
+            accessed == [200, 0, 0],
+            "a glance does not see the pages that were used since the last look",
+        );
     }
 
     fn act(&mut self, kind: ActionKind, process: ProcessId, region: Region) -> Option<Outcome> {

@@ -40,7 +40,7 @@ pub use machine::Machine;
 pub use mix::mix;
 pub use nearest::nearest;
 pub use observation::{
-    CgroupMemory, Counted, MemoryObservation, NodeMemory, Observation, ProcessObservation,
+    CgroupMemory, Counted, Glance, MemoryObservation, NodeMemory, Observation, ProcessObservation,
     RegionObservation, RegionRef,
 };
 pub use page::{

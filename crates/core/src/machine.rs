@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::action::{Action, Outcome};
 use crate::gain::Gain;
-use crate::observation::{Observation, RegionRef};
+use crate::observation::{Glance, Observation, RegionRef};
 use crate::process::ProcessId;
 
 /// Something with processes, memory and huge pages: the live kernel, a simulator, or a test's own.
@@ -31,6 +31,17 @@ pub trait Machine {
     ///
     /// When nothing can be observed any more, for example because a privilege was dropped.
     fn observe(&mut self) -> Result<Observation, Self::Error>;
+
+    /// Whether it can look again soon after [`Machine::observe`] cleared Accessed bits, without clearing them.
+    fn can_glance(&self) -> bool {
+        false
+    }
+
+    /// What processes that are watched accessed since [`Machine::observe`] cleared their Accessed bits: of the regions that base pages map
+    /// and whose bits it cleared. Clears nothing, so the next observation sees it again.
+    fn glance(&mut self) -> Vec<Glance> {
+        Vec::new()
+    }
 
     /// Counts the zero-filled base pages of one region, 0 to 512. `None` when it cannot be read (gone,
     /// or not permitted). Costs about one pass over the region's memory.

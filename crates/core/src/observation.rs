@@ -142,6 +142,23 @@ pub struct Observation {
     pub free_zero: bool,
     /// Of these processes, only this memory counts for a promise of coverage; of all others all does.
     pub counted: BTreeMap<ProcessId, Counted>,
+    /// What processes accessed in the first moment after their Accessed bits were cleared at the end of the interval, each once, by
+    /// pid. Empty where nobody looked.
+    pub glances: Vec<Glance>,
+}
+
+/// What a process accessed in a moment, where an interval is too long to tell what is hot: in seconds a program may go over all of its
+/// memory, though nearly all that it touches is in a tenth of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Glance {
+    /// Which process.
+    pub process: ProcessId,
+    /// How long its bits gathered.
+    pub length: Duration,
+    /// CPU time that it had in that time. `None` where it is not known.
+    pub worked: Option<Duration>,
+    /// As it was then, each region that base pages map and whose bits were cleared, in address order, each once.
+    pub regions: Vec<RegionObservation>,
 }
 
 /// Addresses of a process that count for a promise of coverage.
@@ -188,19 +205,22 @@ impl Observation {
         self.memory.nodes.sort_by_key(|node| node.node);
         self.memory.nodes.dedup_by_key(|node| node.node);
         for process in &mut self.processes {
-            if is_normal(&process.regions) {
-                continue;
-            }
-            for region in &mut process.regions {
-                region.mapped = region.mapped.min(PAGES_PER_REGION);
-                region.accessed = region.accessed.min(region.mapped);
-                region.zero_filled = region.zero_filled.map(|pages| pages.min(region.mapped));
-                region.swapped = region.swapped.min(PAGES_PER_REGION - region.mapped);
-            }
-            process.regions.retain(|region| region.mapped > 0);
-            process.regions.sort_by_key(|region| region.region);
-            process.regions.dedup_by_key(|region| region.region);
+            normalise(&mut process.regions);
         }
+        self.glances.sort_by_key(|glance| glance.process);
+        self.glances.dedup_by_key(|glance| glance.process);
+        for glance in &mut self.glances {
+            normalise(&mut glance.regions);
+        }
+    }
+
+    /// The glance at a process, of a normalised observation; `None` where there was none.
+    #[must_use]
+    pub fn glance(&self, process: ProcessId) -> Option<&Glance> {
+        let place = self
+            .glances
+            .binary_search_by_key(&process, |glance| glance.process);
+        self.glances.get(place.ok()?)
     }
 
     /// The memory of a process that counts for a promise of coverage; `None` for all of it.
@@ -243,6 +263,22 @@ impl Observation {
             .ok()?;
         Some((process, region))
     }
+}
+
+/// Brings regions into the form that [`Observation`] promises.
+fn normalise(regions: &mut Vec<RegionObservation>) {
+    if is_normal(regions) {
+        return;
+    }
+    for region in regions.iter_mut() {
+        region.mapped = region.mapped.min(PAGES_PER_REGION);
+        region.accessed = region.accessed.min(region.mapped);
+        region.zero_filled = region.zero_filled.map(|pages| pages.min(region.mapped));
+        region.swapped = region.swapped.min(PAGES_PER_REGION - region.mapped);
+    }
+    regions.retain(|region| region.mapped > 0);
+    regions.sort_by_key(|region| region.region);
+    regions.dedup_by_key(|region| region.region);
 }
 
 /// Whether regions are as [`Observation`] promises, which is the rule.

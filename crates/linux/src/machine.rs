@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use mega_core::worth::Touches;
 use mega_core::{
-    Action, Counted, Gain, HUGE_PAGE_SIZE, Machine, Observation, Outcome, ProcessId,
+    Action, Counted, Gain, Glance, HUGE_PAGE_SIZE, Machine, Observation, Outcome, ProcessId,
     ProcessObservation, Region, RegionObservation, RegionRef, Span,
 };
 
@@ -71,6 +71,8 @@ pub struct LinuxMachine {
     departed: Vec<ProcessId>,
     refused: Vec<(ProcessId, Error)>,
     last_observation: Option<Duration>,
+    /// The processes that were looked at then, and when.
+    looked_at: Vec<(ProcessId, Duration)>,
     share: Share,
     nodes: ProcessorNodes,
     cgroup_mount: Option<PathBuf>,
@@ -104,6 +106,7 @@ impl LinuxMachine {
             departed: Vec::new(),
             refused: Vec::new(),
             last_observation: None,
+            looked_at: Vec::new(),
             zero_counter: ZeroCounter::default(),
             warmer: Warmer::default(),
             idle: IdleCpus::default(),
@@ -370,6 +373,7 @@ impl LinuxMachine {
             Err(error) => return Err(error),
         }
         target.may_rest(&regions);
+        self.looked_at.push((process, self.host.kernel().now()));
         let node = self.nodes.of(target.processor);
         self.targets.insert(process, target.release());
         Ok(Some(observed(regions, accesses_known, node)))
@@ -501,6 +505,7 @@ impl Machine for LinuxMachine {
             giant_pages: self.host.has_giant_pages(),
             free_zero: self.host.can_free_zero(),
             counted: BTreeMap::new(),
+            glances: Vec::new(),
         };
         let mut departed = BTreeSet::new();
         let mut failures = Vec::new();
@@ -513,6 +518,7 @@ impl Machine for LinuxMachine {
             }
         }
         self.share_out(&present);
+        self.looked_at.clear();
         for process in present {
             match self.observe_target(process, observation.interval) {
                 Ok(Some(process)) => observation.processes.push(process),
@@ -546,6 +552,19 @@ impl Machine for LinuxMachine {
         self.refused = failures;
         self.look_for_larger_folios(&observation);
         Ok(observation)
+    }
+
+    fn can_glance(&self) -> bool {
+        self.host.tracker_kind().knows_accesses()
+    }
+
+    fn glance(&mut self) -> Vec<Glance> {
+        let looked_at = std::mem::take(&mut self.looked_at);
+        let glances = looked_at.into_iter().filter_map(|(process, at)| {
+            let glance = |host: &Host, held: &mut Held| held.glance(host, at);
+            self.with_held(process, glance).ok()?
+        });
+        glances.collect()
     }
 
     fn count_zero_filled(&mut self, target: RegionRef) -> Option<u16> {

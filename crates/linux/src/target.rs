@@ -5,7 +5,7 @@
 use std::ops::{Deref, DerefMut, Range};
 use std::time::Duration;
 
-use mega_core::{Counted, PageSize, ProcessId, Region, RegionObservation};
+use mega_core::{Counted, Glance, PageSize, ProcessId, Region, RegionObservation};
 
 use crate::kernel::{Advice, ProcessHandle};
 use crate::observe::carried::Carried;
@@ -45,6 +45,8 @@ pub(crate) struct Target {
     pub(crate) processor: Option<u32>,
     /// CPU time that it has had, as of the last refresh.
     pub(crate) cpu_time: Duration,
+    /// The same as `/proc` has it, to a hundredth of a second.
+    worked: Duration,
     /// All that it has resident, in bytes.
     resident: u64,
     /// Differs when another program was started.
@@ -128,6 +130,7 @@ impl Target {
             slices: Slices::default(),
             processor: None,
             cpu_time: Duration::ZERO,
+            worked: Duration::ZERO,
             resident: 0,
             layout: Vec::new(),
             mapped_as: None,
@@ -181,7 +184,8 @@ impl Target {
             self.mapped_as = None;
         }
         self.processor = stat.processor;
-        self.cpu_time = activity.map_or(stat.cpu_time(), |activity| activity.cpu_time());
+        self.worked = stat.cpu_time();
+        self.cpu_time = activity.map_or(self.worked, |activity| activity.cpu_time());
         self.resident = stat.resident;
         let same_mappings = activity
             .zip(self.mapped_as)
@@ -349,6 +353,30 @@ impl Held {
         self.target.turns.forget();
         self.clear_slice(host, &due, bound);
         Ok(())
+    }
+
+    /// What was accessed since the last observation cleared Accessed bits, at `cleared` by the kernel's clock: of the regions that base
+    /// pages map and whose bits it cleared. Clears nothing. `None` where it cleared none, or the process cannot be looked at.
+    pub(crate) fn glance(&self, host: &Host, cleared: Duration) -> Option<Glance> {
+        if !self.accesses_known(host) {
+            return None;
+        }
+        let in_slices = self.slices.cleared(&self.ranges);
+        let ranges = in_slices.as_ref().unwrap_or(&self.ranges);
+        let mut regions = Vec::new();
+        let peeked = host.tracker().peek(&self.tracked(), ranges, &mut regions);
+        peeked.ok()?;
+        regions.retain(|region| !region.is_huge());
+        if in_slices.is_none() && !host.tracker_clears_itself() {
+            self.turns.keep_cleared(&mut regions);
+        }
+        let stat = same_process(host, self.process).ok()?;
+        Some(Glance {
+            process: self.process,
+            length: host.kernel().now().saturating_sub(cleared),
+            worked: Some(stat.cpu_time().saturating_sub(self.worked)),
+            regions,
+        })
     }
 
     /// Observes some regions, given in address order, without clearing anything; those with nothing mapped are not in

@@ -87,6 +87,7 @@ fn look(number: u64) -> Look {
             giant_pages: false,
             free_zero: false,
             counted: BTreeMap::new(),
+            glances: Vec::new(),
         },
         free_lists: vec![FreeList {
             node: 0,

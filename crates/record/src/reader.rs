@@ -12,7 +12,7 @@ use crate::format::block::{self, BlockError, Kind};
 use crate::format::called::WireCalls;
 use crate::format::compacted::WireCompacted;
 use crate::format::header::WireHeader;
-use crate::format::wire::{WireEnd, WireLook};
+use crate::format::wire::{self, WireEnd, WireGlance, WireLook};
 use crate::format::{MAGIC, OLDEST, VERSION};
 use crate::look::{Acted, Compacted, Header, Look};
 
@@ -218,6 +218,8 @@ impl<R: Read> Reader<R> {
         for (process, cpu_time) in processes.zip(wire.cpu_times) {
             process.cpu_time = cpu_time;
         }
+        look.observation.glances =
+            wire::glances(wire.glances).map_err(|error| error.to_string())?;
         if self.usable.looks > 0 && look.at < self.usable.until {
             return Err("a look is older than the one before it".to_owned());
         }
@@ -232,6 +234,7 @@ struct Decoded {
     calls: WireCalls,
     compacted: Vec<WireCompacted>,
     cpu_times: Vec<Option<Duration>>,
+    glances: Vec<WireGlance>,
 }
 
 /// The look with which these bytes of a recording of this version begin, and what is behind it.
@@ -241,12 +244,14 @@ fn decoded(version: u32, bytes: &[u8]) -> postcard::Result<(Decoded, &[u8])> {
     let (calls, bytes) = part_since(3, version, bytes)?;
     let (compacted, bytes) = part_since(5, version, bytes)?;
     let (cpu_times, bytes) = part_since(6, version, bytes)?;
+    let (glances, bytes) = part_since(7, version, bytes)?;
     let decoded = Decoded {
         look,
         actions,
         calls,
         compacted,
         cpu_times,
+        glances,
     };
     Ok((decoded, bytes))
 }

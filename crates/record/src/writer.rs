@@ -10,7 +10,7 @@ use crate::format::block::{self, Kind};
 use crate::format::called::{WireCall, WireCalls};
 use crate::format::compacted::WireCompacted;
 use crate::format::header::WireHeader;
-use crate::format::wire::{WireEnd, WireLook};
+use crate::format::wire::{WireEnd, WireGlance, WireLook};
 use crate::format::{MAGIC, VERSION};
 use crate::look::{Header, Look};
 
@@ -67,7 +67,10 @@ impl<W: Write> Writer<W> {
         let compacted: Vec<WireCompacted> = compacted.collect();
         let processes = look.observation.processes.iter();
         let cpu_times: Vec<Option<Duration>> = processes.map(|process| process.cpu_time).collect();
-        let content = encoded(&(WireLook::from(look), actions, calls, compacted, cpu_times))?;
+        let glances = look.observation.glances.iter().map(WireGlance::from);
+        let glances: Vec<WireGlance> = glances.collect();
+        let since_version_2 = (actions, calls, compacted, cpu_times, glances);
+        let content = encoded(&(WireLook::from(look), since_version_2))?;
         // So that no block becomes longer than one can be because of what it held already.
         if self.block.len() + content.len() > block::LONGEST {
             self.close_block()?;

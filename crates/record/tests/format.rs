@@ -8,7 +8,7 @@ use std::time::Duration;
 use mega_core::compaction::{Emptied, MigrationCounts, Stopped, ToEmpty, Unit};
 use mega_core::worth::Estimate;
 use mega_core::{
-    Action, ActionKind, Call, CallKind, Cause, CgroupMemory, Gain, HUGE_PAGE_SIZE,
+    Action, ActionKind, Call, CallKind, Cause, CgroupMemory, Gain, Glance, HUGE_PAGE_SIZE,
     MemoryObservation, NodeMemory, Observation, Outcome, PageSize, ProcessId, ProcessObservation,
     Region, RegionObservation, RegionRef,
 };
@@ -226,7 +226,7 @@ fn look() -> impl Strategy<Value = Look> {
     let times = (any::<u32>(), any::<u32>(), any::<u32>(), any::<[bool; 2]>());
     (
         times,
-        observed(),
+        (observed(), glances()),
         memory(),
         vec(free_list, 0..3),
         news(),
@@ -237,7 +237,7 @@ fn look() -> impl Strategy<Value = Look> {
         .prop_map(
             |(
                 (cpu, missed, interval, [giant_pages, free_zero]),
-                processes,
+                (processes, glances),
                 memory,
                 free_lists,
                 news,
@@ -253,6 +253,7 @@ fn look() -> impl Strategy<Value = Look> {
                     giant_pages,
                     free_zero,
                     counted: BTreeMap::new(),
+                    glances,
                 };
                 Look {
                     at: Duration::ZERO,
@@ -268,6 +269,18 @@ fn look() -> impl Strategy<Value = Look> {
                 }
             },
         )
+}
+
+fn glances() -> impl Strategy<Value = Vec<Glance>> {
+    (observed(), any::<u32>()).prop_map(|(processes, length)| {
+        let glance = |seen: ProcessObservation| Glance {
+            process: seen.process,
+            length: Duration::from_micros(length.into()),
+            worked: seen.cpu_time,
+            regions: seen.regions,
+        };
+        processes.into_iter().map(glance).collect()
+    })
 }
 
 /// Looks one after the other, some of them more than a block apart.
@@ -355,15 +368,21 @@ proptest! {
     }
 
     #[test]
-    fn a_look_of_version_4_has_all_but_what_was_emptied_and_cpu_times(look in look()) {
-        let look = without_cpu_times(Look { compacted: Vec::new(), ..look });
-        recording_without(&look, 4, 1 + bytes_of_cpu_times(&look));
+    #[test]
+    fn a_look_of_version_4_has_all_but_what_was_emptied_and_what_is_newer(look in look()) {
+        let look = without_cpu_times(without_glances(Look { compacted: Vec::new(), ..look }));
+        recording_without(&look, 4, 2 + bytes_of_cpu_times(&look));
     }
 
     #[test]
-    fn a_look_of_version_5_has_all_but_cpu_times(look in look()) {
-        let look = without_cpu_times(look);
-        recording_without(&look, 5, bytes_of_cpu_times(&look));
+    fn a_look_of_version_5_has_all_but_cpu_times_and_glances(look in look()) {
+        let look = without_cpu_times(without_glances(look));
+        recording_without(&look, 5, 1 + bytes_of_cpu_times(&look));
+    }
+
+    #[test]
+    fn a_look_of_version_6_has_all_but_glances(look in look()) {
+        recording_without(&without_glances(look), 6, 1);
     }
 
     #[test]
@@ -413,9 +432,9 @@ proptest! {
 #[test]
 fn another_version_and_another_file_are_told_apart() {
     let mut file = recorded(&[]);
-    file[8] = 7;
+    file[8] = 8;
     let other = Reader::new(file.as_slice()).err().expect("refused");
-    assert!(matches!(other, OpenError::OtherVersion(7)), "{other}");
+    assert!(matches!(other, OpenError::OtherVersion(8)), "{other}");
     file[0] = b'X';
     let other = Reader::new(file.as_slice()).err().expect("refused");
     assert!(matches!(other, OpenError::NoRecording), "{other}");
@@ -426,16 +445,19 @@ fn another_version_and_another_file_are_told_apart() {
 }
 
 /// Version 1 had the same looks, without actions and calls, version 2 without calls, version 3 without what was exchanged, version 4
-/// without what compaction did, and version 5 without CPU times.
+/// without what compaction did, version 5 without CPU times, and version 6 without glances.
 #[test]
 fn recordings_of_older_versions_are_read() {
     // The last bytes say how many actions and calls there are, how many were lost, how often something was emptied, and how many
-    // processes there are: none.
-    recording_without(&Look::default(), 1, 5);
-    recording_without(&Look::default(), 2, 4);
-    recording_without(&Look::default(), 3, 2);
-    recording_without(&Look::default(), 4, 2);
-    recording_without(&Look::default(), 5, 1);
+    // processes and glances there are: none.
+    for (version, bytes) in [(1, 6), (2, 5), (3, 3), (4, 3), (5, 2), (6, 1)] {
+        recording_without(&Look::default(), version, bytes);
+    }
+}
+
+fn without_glances(mut look: Look) -> Look {
+    look.observation.glances.clear();
+    look
 }
 
 fn without_cpu_times(mut look: Look) -> Look {
@@ -460,7 +482,7 @@ fn recording_without(look: &Look, version: u8, bytes: usize) {
     let (kind, said, _) = block::read(&mut &file[12..]).unwrap().unwrap();
     let mut said: serde_json::Value = serde_json::from_slice(&said).unwrap();
     let said_version = said.as_object_mut().unwrap().remove("format").unwrap();
-    assert_eq!(said_version, 6);
+    assert_eq!(said_version, 7);
     if version >= 5 {
         said["format"] = version.into();
     }
@@ -476,7 +498,7 @@ fn recording_without(look: &Look, version: u8, bytes: usize) {
 #[test]
 fn a_version_that_is_damaged_is_not_taken_for_another() {
     let mut file = recorded(&[Look::default()]);
-    for version in 1..6 {
+    for version in 1..7 {
         file[8] = version;
         let refused = Reader::new(file.as_slice()).err().expect("refused");
         assert!(refused.to_string().contains("another version"), "{refused}");

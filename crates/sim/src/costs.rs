@@ -38,6 +38,8 @@ pub struct Costs {
     pub look_page: u64,
     /// The same for a huge page.
     pub look_huge: u64,
+    /// Reading the Accessed bit of a base page that is mapped.
+    pub read_page: u64,
     /// Looking whether a base page holds only zeros.
     pub inspect_page: u64,
     /// Forking a process, beyond its page tables.
@@ -71,7 +73,7 @@ impl Costs {
     /// | split | 0.1 ms | the 85 us of `crates/linux/src/act/demote.rs` (Linux 6.18), rounded up; `cargo bench -p mega-linux --bench actions` prints that of 512 |
     /// | giant page | 82 us to map, 6 us to split | an assumption: seen in emulation, without a copy, in a run that was not kept; `kernel/vm/figures/promotion` measures both, and had 384 and 17 us on a kernel with checks |
     /// | exchange | 0.977 us | Trident, section 6: about 500 us for 1 GiB in one batch |
-    /// | look, base pages | 11.5 ms per GiB | clearing takes 11 ms at least (`crates/linux/src/observe/clear.rs`; `--bench actions` as above), reading 0.5 (`cargo bench -p mega-linux --bench tracker`) |
+    /// | look, base pages | 11.5 ms per GiB | clearing takes 11 ms at least (`crates/linux/src/observe/clear.rs`; `--bench actions` as above), reading alone 0.5 (`cargo bench -p mega-linux --bench tracker`) |
     /// | look, huge pages | 0.15 ms per GiB | clearing takes 0.1 ms (the same file and bench); 0.05 for reading is an assumption, twice that of `crates/linux/src/observe/slices.rs` |
     /// | migration | 1.7 us beyond the copy | the bench: 1.6 to 2.0 us, CPU time of compaction |
     /// | scanning a frame | 4 ns | the bench: 4 to 5 ns, CPU time of compaction that finds nothing to move |
@@ -103,6 +105,7 @@ impl Costs {
             exchange: ns(977),
             look_page: ns(44),
             look_huge: ns(290),
+            read_page: ns(2),
             inspect_page: ns(600),
             fork: ns(180_000),
             fork_page: ns(34),
@@ -164,6 +167,7 @@ impl Costs {
             exchange: of(self.exchange),
             look_page: of(self.look_page),
             look_huge: of(self.look_huge),
+            read_page: of(self.read_page),
             inspect_page: of(self.inspect_page),
             fork: of(self.fork),
             fork_page: of(self.fork_page),

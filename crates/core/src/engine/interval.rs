@@ -28,6 +28,12 @@ impl Interval {
     /// The interval for a policy that counts on equal ones.
     pub const EQUAL: Duration = Duration::from_secs(5);
 
+    /// Whether it is so short that what is accessed in it is in use all the time: at most twice the shortest.
+    #[must_use]
+    pub fn is_moment(interval: Duration) -> bool {
+        interval <= Interval::SHORTEST * 2
+    }
+
     /// The time between two observations; `None` where it follows the programs.
     #[must_use]
     pub fn fixed(self) -> Option<Duration> {

@@ -11,6 +11,7 @@ mod closeup;
 mod costs;
 mod course;
 mod gains;
+mod glance;
 mod interval;
 mod pace;
 mod prices;
@@ -42,6 +43,7 @@ use crate::gain::{Circumstances, Price};
 use crate::machine::Machine;
 use crate::observation::Observation;
 use crate::page::BASE_PAGE_SIZE;
+use crate::process::ProcessId;
 use crate::promotion::Policy;
 
 use account::CpuAccount;
@@ -188,9 +190,9 @@ impl Engine {
         self.settle(machine);
         let cpu_at_start = machine.cpu_time();
         let measures = machine.measures();
-        let policy = &self.policy;
-        machine.watch(&|process| !measures || policy.watches(process));
+        machine.watch(&|process| self.watches(process, measures));
         let mut observation = machine.observe()?;
+        self.glance(machine, &mut observation);
         observation.normalise();
         let observe_cpu = machine.cpu_time().saturating_sub(cpu_at_start);
         self.settle(machine);
@@ -204,6 +206,9 @@ impl Engine {
             price,
             knows_blocks: self.prices.know_blocks(machine.now()),
         });
+        let seen = observation.processes.iter().map(|seen| seen.process);
+        let unwatched = seen.filter(|process| !self.watches(*process, measures));
+        let unwatched: Vec<ProcessId> = unwatched.collect();
         self.tallies.begin_step(&observation);
         self.gains.begin_step(&observation);
 
@@ -241,6 +246,12 @@ impl Engine {
             look_cpu.as_secs_f64(),
             self.pace.idle(),
         );
+        let newly_watched = |process: ProcessId| self.watches(process, measures);
+        let interval = match unwatched.into_iter().any(newly_watched) {
+            // What it accesses is to be known before anything can be decided of it.
+            true => interval.min(measuring.max(Interval::SHORTEST)),
+            false => interval,
+        };
         let observing = observe_cpu.as_secs_f64();
         let follows_at_once = course.is_cut_short && !self.rhythm.is_fixed();
         let next_interval = if follows_at_once {
@@ -261,6 +272,11 @@ impl Engine {
             step_cpu: machine.cpu_time().saturating_sub(cpu_at_start),
             next_interval,
         })
+    }
+
+    /// Whether it is to be known what a process accesses, on a machine that `measures` gains or not.
+    fn watches(&self, process: ProcessId, measures: bool) -> bool {
+        !measures || self.policy.watches(process)
     }
 
     /// Measures what the processes that the policy waits for would gain: one at least, and no more once that has taken so `long`. The next

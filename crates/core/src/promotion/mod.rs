@@ -80,6 +80,12 @@ pub trait Policy: Send {
         true
     }
 
+    /// Whether it wants to know what processes access in a moment ([`crate::Machine::glance`]), where an observation was of a longer
+    /// interval.
+    fn glances(&self) -> bool {
+        false
+    }
+
     /// Processes whose gain from huge pages it must know before it decides about them: most wanted first, as of its last
     /// decision. The engine asks where the machine can measure that, which takes some tenths of a second each.
     fn unmeasured(&self) -> Vec<ProcessId> {

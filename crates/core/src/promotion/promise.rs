@@ -202,6 +202,10 @@ impl Policy for Promise {
         self.policy.unmeasured()
     }
 
+    fn glances(&self) -> bool {
+        self.policy.glances()
+    }
+
     fn asks_for_price(&self) -> bool {
         self.policy.asks_for_price()
     }

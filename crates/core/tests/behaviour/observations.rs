@@ -86,6 +86,7 @@ pub(crate) fn observation(
         giant_pages: false,
         free_zero: false,
         counted: BTreeMap::new(),
+        glances: Vec::new(),
     }
 }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use mega_core::engine::{Budgets, Engine, Interval};
-use mega_core::{Gain, HUGE_PAGE_SIZE, Machine};
+use mega_core::{Gain, HUGE_PAGE_SIZE, Machine, PAGES_PER_REGION};
 use proptest::prelude::*;
 
 use crate::observations::{policy, target};
@@ -93,6 +93,52 @@ fn a_program_that_comes_to_work_is_promoted() {
     machine.resting.clear();
     go_on(&mut engine, &mut machine, 60);
     assert_eq!(machine.huge_pages(1) as u64, REGIONS);
+}
+
+/// It goes over all of its memory in each interval, and all the time over a tenth.
+#[test]
+fn what_is_hot_is_promoted_where_all_would_be_too_dear() {
+    let hot = (0..REGIONS / 10).map(|region| (target(1, region), PAGES_PER_REGION));
+    for (in_moment, promoted) in [(None, 0), (Some(hot.collect()), REGIONS / 10)] {
+        let mut machine = machine(Some(certain(1e-4, 1.0)));
+        machine.costs.act = 0.6e-3;
+        machine.idle_cpus = Some(1.0);
+        machine.in_moment = in_moment;
+        let mut engine = adaptive();
+        for _ in 0..60 {
+            engine.step(&mut machine).unwrap();
+            machine.clock += Duration::from_secs(10);
+        }
+        assert_eq!(machine.huge_pages(1) as u64, promoted);
+    }
+}
+
+/// By the next interval it would have lost ten seconds of its gain.
+#[test]
+fn a_program_that_comes_to_be_watched_is_looked_at_soon() {
+    let mut machine = machine(Some(certain(5e-4, 1.0)));
+    machine.costs.act = 0.6e-3;
+    machine.in_moment = Some((0..20).map(|region| (target(1, region), 512)).collect());
+    let mut engine = adaptive();
+    let start = machine.clock;
+    let (mut last, mut was_unwatched) = (Duration::ZERO, false);
+    let soon = loop {
+        let report = engine.step(&mut machine).unwrap();
+        let is_unwatched = !machine.unwatched.is_empty();
+        if was_unwatched && !is_unwatched {
+            break last;
+        }
+        (last, was_unwatched) = (report.next_interval, is_unwatched);
+        machine.clock += last;
+        assert!(machine.clock < start + Duration::from_secs(600));
+    };
+    assert!(
+        machine.clock > start + Duration::from_secs(20),
+        "it settled"
+    );
+    assert!(soon < Duration::from_secs(1), "{soon:?}");
+    // What it accessed before says nothing, and the glance all.
+    assert!((1..=20).contains(&machine.huge_pages(1)));
 }
 
 /// By the clock it would be measured again when it is two hours old.

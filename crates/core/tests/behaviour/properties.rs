@@ -168,6 +168,7 @@ fn nonsense() -> impl Strategy<Value = Observation> {
             giant_pages,
             free_zero,
             counted: BTreeMap::new(),
+            glances: Vec::new(),
         })
 }
 

@@ -5,11 +5,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
 use std::time::Duration;
 
+use mega_core::engine::Interval;
 use mega_core::worth::Estimate;
 use mega_core::{
     Action, ActionKind, BASE_PAGE_SIZE, Cause, CgroupMemory, Counted, GIANT_PAGE_SIZE, Gain,
-    HUGE_PAGE_SIZE, Machine, MemoryObservation, NodeMemory, Observation, Outcome, PAGES_PER_REGION,
-    PageSize, ProcessId, ProcessObservation, Region, RegionObservation, RegionRef, Span,
+    Glance, HUGE_PAGE_SIZE, Machine, MemoryObservation, NodeMemory, Observation, Outcome,
+    PAGES_PER_REGION, PageSize, ProcessId, ProcessObservation, Region, RegionObservation,
+    RegionRef, Span,
 };
 
 /// What is true of a region.
@@ -109,6 +111,8 @@ pub(crate) struct TinyMachine {
     /// Processes whose accesses nobody wants to know, and those whose bits were not cleared at the last observation for that.
     pub(crate) unwatched: BTreeSet<ProcessId>,
     uncleared: BTreeSet<ProcessId>,
+    /// Base pages of regions that are accessed in a moment, where it can look for that; of others none are.
+    pub(crate) in_moment: Option<BTreeMap<RegionRef, u16>>,
     /// Processes that do not run.
     pub(crate) resting: BTreeSet<ProcessId>,
     pub(crate) idle_cpus: Option<f64>,
@@ -135,6 +139,7 @@ impl TinyMachine {
             giant_pages: false,
             free_zero: false,
             counted: BTreeMap::new(),
+            in_moment: None,
             giants: BTreeSet::new(),
             free_chunks: 16,
             giant_copies: GIANT_PAGE_SIZE,
@@ -169,11 +174,15 @@ impl TinyMachine {
         }
     }
 
-    /// Bytes of its base pages that a process uses.
+    /// Bytes of its base pages that a process keeps touching while it is measured.
     fn working_set(&self, process: ProcessId) -> u64 {
         let all = self.regions.iter();
         let base = all.filter(|(target, truth)| target.process == process && !truth.huge);
-        base.map(|(_, truth)| u64::from(truth.used.min(truth.resident)) * BASE_PAGE_SIZE)
+        let used = |(target, truth): (&RegionRef, &Truth)| match &self.in_moment {
+            Some(in_moment) => in_moment.get(target).copied().unwrap_or(0),
+            None => truth.used.min(truth.resident),
+        };
+        base.map(|region| u64::from(used(region)) * BASE_PAGE_SIZE)
             .sum()
     }
 
@@ -437,7 +446,44 @@ impl Machine for TinyMachine {
             giant_pages: self.giant_pages,
             free_zero: self.free_zero,
             counted: self.counted.clone(),
+            glances: Vec::new(),
         })
+    }
+
+    fn can_glance(&self) -> bool {
+        self.in_moment.is_some()
+    }
+
+    fn glance(&mut self) -> Vec<Glance> {
+        let in_moment = self.in_moment.clone().unwrap_or_default();
+        let mut glances: Vec<Glance> = Vec::new();
+        let is_seen = |target: &RegionRef| !self.unwatched.contains(&target.process);
+        let seen = self.regions.iter();
+        let seen = seen.filter(|(target, truth)| !truth.huge && is_seen(target));
+        for (target, truth) in seen {
+            if glances
+                .last()
+                .is_none_or(|last| last.process != target.process)
+            {
+                glances.push(Glance {
+                    process: target.process,
+                    length: Interval::SHORTEST,
+                    worked: None,
+                    regions: Vec::new(),
+                });
+            }
+            if let Some(glance) = glances.last_mut() {
+                glance.regions.push(RegionObservation {
+                    region: target.region,
+                    mapped: truth.resident,
+                    accessed: in_moment.get(target).copied().unwrap_or(0),
+                    page_size: PageSize::Base,
+                    zero_filled: None,
+                    swapped: 0,
+                });
+            }
+        }
+        glances
     }
 
     fn count_zero_filled(&mut self, target: RegionRef) -> Option<u16> {

@@ -81,6 +81,13 @@ impl Slices {
         &self.seen
     }
 
+    /// What of `ranges` was cleared at the last observation; `None` where that was not in slices.
+    pub(crate) fn cleared(&self, ranges: &[Range<u64>]) -> Option<Vec<Range<u64>>> {
+        let parts = ranges.iter().flat_map(by_span);
+        let cleared = parts.filter(|part| self.cleared.contains(&number(part.start)));
+        (!self.seen.is_empty()).then(|| cleared.collect())
+    }
+
     /// How long a scan of all of it is expected to take. `ranges` are where huge pages may be, `resident` is all that the
     /// process has resident, in bytes.
     pub(crate) fn expected(&self, ranges: &[Range<u64>], resident: u64) -> Duration {

@@ -65,6 +65,16 @@ impl Turns {
         self.remembered.clear();
     }
 
+    /// Leaves of regions, in address order, those whose bits gather since the last observation: they were clear then.
+    pub(crate) fn keep_cleared(&self, regions: &mut Vec<RegionObservation>) {
+        let mut remembered = self.remembered.iter().peekable();
+        regions.retain(|seen| {
+            while remembered.next_if(|old| old.region < seen.region).is_some() {}
+            let old = remembered.next_if(|old| old.region == seen.region);
+            old.is_some_and(|old| old.cleared && old.page_size == seen.page_size)
+        });
+    }
+
     /// Chooses what to clear in one of `turns`: of `regions`, as the tracker saw them and in address order, those whose
     /// turn it is, and of the new ones as many as have `most_new` base pages. In `regions` it puts what stands in place of
     /// bits that gathered for longer than the last interval.
@@ -202,6 +212,17 @@ mod tests {
         for accessed in [5, 500, 0, 77] {
             assert_eq!(process.interval(accessed, 1), (vec![accessed; 16], 16));
         }
+    }
+
+    #[test]
+    fn what_had_no_turn_is_in_no_glance() {
+        let mut process = sixteen();
+        process.interval(0, 4);
+        process.interval(100, 4);
+        let mut seen: Vec<_> = (0..17).map(|index| base(index, 512)).collect();
+        process.turns.keep_cleared(&mut seen);
+        let turns: Vec<_> = seen.iter().map(|seen| seen.region.start() >> 21).collect();
+        assert_eq!(turns, [2, 6, 10, 14]);
     }
 
     proptest! {

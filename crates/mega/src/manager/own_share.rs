@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mega_core::compaction::Emptied;
-use mega_core::{Action, Gain, Machine, Observation, Outcome, ProcessId, RegionRef};
+use mega_core::{Action, Gain, Glance, Machine, Observation, Outcome, ProcessId, RegionRef};
 use mega_linux::{Error, Host, LinuxMachine, MachineOptions};
 use mega_record::TouchRate;
 
@@ -82,6 +82,19 @@ impl Machine for OwnShare {
             tape.saw(&seen, self.inner.cpu_time().saturating_sub(before));
         }
         Ok(seen)
+    }
+
+    fn can_glance(&self) -> bool {
+        self.inner.can_glance()
+    }
+
+    fn glance(&mut self) -> Vec<Glance> {
+        let before = self.inner.cpu_time();
+        let glances = self.inner.glance();
+        if let Some(tape) = &mut self.tape {
+            tape.glanced(&glances, self.inner.cpu_time().saturating_sub(before));
+        }
+        glances
     }
 
     fn count_zero_filled(&mut self, target: RegionRef) -> Option<u16> {

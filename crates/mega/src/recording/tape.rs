@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mega_core::compaction::Emptied;
-use mega_core::{Action, Observation, Outcome, ProcessId, RegionRef};
+use mega_core::{Action, Glance, Observation, Outcome, ProcessId, RegionRef};
 use mega_linux::{Host, LinuxMachine};
 use mega_record::{Acted, Compacted, Header, Look, News, TouchRate, Writer};
 
@@ -131,6 +131,15 @@ impl Tape {
                 ..Look::default()
             });
         });
+    }
+
+    /// What the step found to be accessed in a moment, and the CPU time that this look took.
+    pub(crate) fn glanced(&mut self, glances: &[Glance], cpu: Duration) {
+        if let Some(look) = &mut self.look {
+            look.observation.glances = glances.to_vec();
+            look.observation.normalise();
+            look.cpu += cpu;
+        }
     }
 
     /// The zero-filled base pages of a region, which the step counted.

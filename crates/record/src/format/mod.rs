@@ -22,9 +22,9 @@ pub(crate) mod wire;
 /// How a recording begins.
 pub const MAGIC: [u8; 8] = *b"MEGAREC\n";
 /// The version that this program writes.
-pub const VERSION: u32 = 6;
+pub const VERSION: u32 = 7;
 /// The oldest that it reads. Version 1 has no actions, version 2 no calls, version 3 not what was exchanged, version 4 not what
-/// compaction did, and version 5 no CPU time of processes.
+/// compaction did, version 5 no CPU time of processes, and version 6 not what was accessed in a moment.
 pub const OLDEST: u32 = 1;
 
 /// The place of a value in a list of all.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use mega_core::worth::Estimate;
 use mega_core::{
-    CgroupMemory, Gain, HUGE_PAGE_SIZE, MemoryObservation, NodeMemory, Observation,
+    CgroupMemory, Gain, Glance, HUGE_PAGE_SIZE, MemoryObservation, NodeMemory, Observation,
     PAGES_PER_REGION, PageSize, ProcessId, ProcessObservation, Region, RegionObservation,
 };
 use serde::{Deserialize, Serialize};
@@ -27,7 +27,8 @@ pub(crate) struct WireEnd {
 }
 
 /// A look of version 1. One of version 2 has its actions behind it, one of version 3 its calls behind those, one of version 5
-/// what compaction did behind these, and one of version 6 the CPU time of its processes, in their order, at the end.
+/// what compaction did behind these, one of version 6 the CPU time of its processes, in their order, behind that, and one of version 7 what
+/// was accessed in a moment at the end.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct WireLook {
     at: Duration,
@@ -50,6 +51,15 @@ struct WireProcess {
     node: Option<u32>,
     /// Limit and what is available.
     cgroup: Option<(u64, u64)>,
+    runs: Vec<Run>,
+}
+
+/// What a process accessed in a moment.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct WireGlance {
+    process: ProcessId,
+    length: Duration,
+    worked: Option<Duration>,
     runs: Vec<Run>,
 }
 
@@ -169,6 +179,7 @@ impl TryFrom<WireLook> for Look {
                 giant_pages: wire.giant_pages,
                 free_zero: wire.free_zero,
                 counted: std::collections::BTreeMap::new(),
+                glances: Vec::new(),
             },
             free_lists: wire.free_lists,
             news: wire.news.into(),
@@ -206,6 +217,35 @@ impl WireProcess {
                 .map(|(limit, available)| CgroupMemory { limit, available }),
         })
     }
+}
+
+impl From<&Glance> for WireGlance {
+    fn from(glance: &Glance) -> Self {
+        WireGlance {
+            process: glance.process,
+            length: glance.length,
+            worked: glance.worked,
+            runs: packed(&glance.regions),
+        }
+    }
+}
+
+/// The glances of a look, in the order of their processes.
+pub(crate) fn glances(wire: Vec<WireGlance>) -> Result<Vec<Glance>, Nonsense> {
+    let mut regions = 0;
+    let glances = wire.into_iter().map(|glance| {
+        Ok(Glance {
+            process: glance.process,
+            length: glance.length,
+            worked: glance.worked,
+            regions: unpacked(&glance.runs, &mut regions)?,
+        })
+    });
+    let glances = glances.collect::<Result<Vec<_>, Nonsense>>()?;
+    if !glances.is_sorted_by(|one, next| one.process < next.process) {
+        return Err(Nonsense("its glances are not in order"));
+    }
+    Ok(glances)
 }
 
 fn packed(regions: &[RegionObservation]) -> Vec<Run> {

@@ -246,6 +246,7 @@ impl<L: Iterator<Item = Look>> Machine for ReplayedMachine<L> {
             giant_pages: false,
             free_zero: false,
             counted: BTreeMap::new(),
+            glances: self.playback.take_glances(),
         })
     }
 

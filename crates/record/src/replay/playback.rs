@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use mega_core::{Call, Gain, Outcome, ProcessId};
+use mega_core::{Call, Gain, Glance, Outcome, ProcessId};
 
 use super::process::Accessed;
 use super::terms::Terms;
@@ -23,6 +23,7 @@ pub struct Playback<L> {
     core: Option<Core>,
     /// What the latest look said.
     idle_cpus: Option<f64>,
+    glances: Vec<Glance>,
     /// When the latest look was.
     latest: Duration,
     /// Looks since the last observation, and the time over which Accessed bits gathered in them.
@@ -58,6 +59,7 @@ impl<L: Iterator<Item = Look>> Playback<L> {
                 .processor
                 .map(|(processor, walk)| Core::new(processor, walk)),
             idle_cpus: None,
+            glances: Vec::new(),
             latest: Duration::ZERO,
             looks_since: 0,
             interval_since: Duration::ZERO,
@@ -99,6 +101,7 @@ impl<L: Iterator<Item = Look>> Playback<L> {
     pub(super) fn take_over(&mut self, look: Look, there: impl Fn(&ProcessId) -> bool) {
         self.latest = look.at;
         self.idle_cpus = look.observation.idle_cpus;
+        self.glances = look.observation.glances;
         for (process, rate) in look.news.touches {
             if let Some(gain) = rate.gain {
                 self.gains.insert(process, gain);
@@ -151,6 +154,11 @@ impl<L: Iterator<Item = Look>> Playback<L> {
 
     pub(super) fn idle_cpus(&self) -> Option<f64> {
         self.idle_cpus
+    }
+
+    /// What processes accessed in the moment after the latest look, told once.
+    pub(super) fn take_glances(&mut self) -> Vec<Glance> {
+        std::mem::take(&mut self.glances)
     }
 
     pub(super) fn latest(&self) -> Duration {

@@ -33,14 +33,7 @@ impl Kernel {
                     Entry::Base(pages) => {
                         took += u64::from(pages.mapped()) * costs.look_page;
                         let accessed = std::mem::take(&mut pages.accessed);
-                        RegionObservation {
-                            region,
-                            mapped: pages.mapped(),
-                            accessed: accessed.count(),
-                            page_size: PageSize::Base,
-                            zero_filled: None,
-                            swapped: 0,
-                        }
+                        base_pages(region, pages.mapped(), accessed)
                     }
                     Entry::Huge(page) => {
                         let was_accessed = match giant {
@@ -72,9 +65,9 @@ impl Kernel {
         (seen, took)
     }
 
-    /// The regions that a huge page could map and base pages do, with the pages mapped in each, in address order; and the
+    /// The regions that a huge page could map and base pages do, with what was accessed since the last look, in address order; and the
     /// cycles that took. Clears nothing.
-    pub(crate) fn peek(&self, pid: Pid) -> (Vec<(Region, u16)>, u64) {
+    pub(crate) fn peek(&self, pid: Pid) -> (Vec<RegionObservation>, u64) {
         let space = &self.process(pid).space;
         let mut seen = Vec::new();
         let mut took = 0;
@@ -84,9 +77,9 @@ impl Kernel {
                 let Entry::Base(pages) = entry else {
                     continue;
                 };
-                took += u64::from(pages.mapped()) * self.costs.look_page;
+                took += u64::from(pages.mapped()) * self.costs.read_page;
                 if pages.mapped() > 0 && fits(space.areas(), region) {
-                    seen.push((region, pages.mapped()));
+                    seen.push(base_pages(region, pages.mapped(), pages.accessed));
                 }
             }
         }
@@ -110,7 +103,7 @@ impl Kernel {
     pub(crate) fn accessed(&self, pid: Pid, region: Region) -> (Bits, u64) {
         match self.process(pid).space.entry(region) {
             Entry::Base(pages) => {
-                let took = u64::from(pages.mapped()) * self.costs.look_page;
+                let took = u64::from(pages.mapped()) * self.costs.read_page;
                 (pages.accessed, took)
             }
             Entry::None | Entry::Huge(_) => (Bits::default(), 0),
@@ -221,6 +214,18 @@ impl Kernel {
         let chunks = (0..self.memory.blocks() / 512).map(Chunk);
         let movable = chunks.filter(|chunk| self.memory.chunk_counts(chunk.0).unmovable == 0);
         movable.count().try_into().unwrap_or(u32::MAX)
+    }
+}
+
+/// A region that base pages map.
+fn base_pages(region: Region, mapped: u16, accessed: Bits) -> RegionObservation {
+    RegionObservation {
+        region,
+        mapped,
+        accessed: accessed.count(),
+        page_size: PageSize::Base,
+        zero_filled: None,
+        swapped: 0,
     }
 }
 

@@ -6,8 +6,8 @@
 
 use std::time::Duration;
 
-use mega_core::Region;
 use mega_core::worth::{Batch, Effort, Look, Reading, RegionTouches, Sampling, Touches, touches};
+use mega_core::{Region, RegionObservation};
 
 use super::SimulatedMachine;
 use crate::address_space::Bits;
@@ -16,8 +16,8 @@ use crate::kernel::Pid;
 /// A unit that is looked at: its index, its region, and the bits that were set before.
 type Unit = (usize, Region, Bits);
 
-/// The regions of a process that base pages map, with the pages mapped in each.
-type Regions = [(Region, u16)];
+/// The regions of a process that base pages map.
+type Regions = [RegionObservation];
 
 impl SimulatedMachine {
     /// How often a process touches its base pages. `None` where no core runs it, and where no time passed: it has none.
@@ -25,7 +25,7 @@ impl SimulatedMachine {
         self.catch_up();
         self.running(pid)?.core?;
         let (regions, cycles) = self.kernel.peek(pid);
-        let entries: Vec<u16> = regions.iter().map(|(_, mapped)| *mapped).collect();
+        let entries: Vec<u16> = regions.iter().map(|region| region.mapped).collect();
         let mut sampling = Sampling::new(&entries, &effort, effort.seed);
         self.spend(cycles);
         self.catch_up();
@@ -46,8 +46,8 @@ impl SimulatedMachine {
         let per_cpu = touches::per_cpu_second(cpu_share, true);
         let sampled = sampling.units().into_iter();
         let sampled = sampled.map(|(unit, rate, weight)| RegionTouches {
-            region: regions[unit].0,
-            mapped: regions[unit].1,
+            region: regions[unit].region,
+            mapped: regions[unit].mapped,
             per_cpu_second: rate * per_cpu,
             weight,
         });
@@ -66,7 +66,7 @@ impl SimulatedMachine {
             .running(pid)
             .is_some_and(|running| running.stands_for > 1);
         let regions = regions.iter().filter(|_| is_part);
-        let set = regions.map(|(region, _)| (*region, self.kernel.accessed(pid, *region).0));
+        let set = regions.map(|seen| (seen.region, self.kernel.accessed(pid, seen.region).0));
         set.collect()
     }
 
@@ -107,7 +107,7 @@ impl SimulatedMachine {
     fn batch(&mut self, pid: Pid, regions: &Regions, batch: &Batch) -> Vec<(usize, Look)> {
         let mut units: Vec<Unit> = Vec::with_capacity(batch.units.len());
         for &unit in &batch.units {
-            let region = regions[unit].0;
+            let region = regions[unit].region;
             let (before, cycles) = self.kernel.take_accessed(pid, region);
             self.spend(cycles);
             units.extend(before.map(|before| (unit, region, before)));
@@ -124,7 +124,7 @@ impl SimulatedMachine {
             looks.push((
                 unit,
                 Look {
-                    entries: regions[unit].1,
+                    entries: regions[unit].mapped,
                     cleared,
                     first: first[place],
                     middle: middle[place],

@@ -15,8 +15,8 @@ use mega_core::compaction::{Compactor, Emptied, PhysicalObservation, ToEmpty};
 use mega_core::gain::Gain;
 use mega_core::worth::{Calibration, Effort, predict};
 use mega_core::{
-    Action, ActionKind, Cause, Machine, Observation, Outcome, ProcessId, ProcessObservation,
-    RegionRef,
+    Action, ActionKind, Cause, Glance, Machine, Observation, Outcome, ProcessId,
+    ProcessObservation, RegionRef,
 };
 
 use crate::kernel::{Fault, Kernel, Khugepaged, MOST_SHARED, Pid};
@@ -84,6 +84,8 @@ pub struct SimulatedMachine {
     /// Cycles that the manager used.
     manager: u64,
     observed: Option<u64>,
+    /// The processes that were observed then, and how long each had worked.
+    looked_at: Vec<(ProcessId, Duration)>,
     /// Processes that were looked at before.
     known: BTreeSet<Pid>,
     unmanaged: BTreeSet<Pid>,
@@ -110,6 +112,7 @@ impl SimulatedMachine {
             now: 0,
             manager: 0,
             observed: None,
+            looked_at: Vec::new(),
             known: BTreeSet::new(),
             unmanaged: BTreeSet::new(),
             watched: None,
@@ -384,13 +387,27 @@ impl SimulatedMachine {
         (!self.unmanaged.contains(&pid)).then_some(pid)
     }
 
+    fn glance_at(&mut self, pid: Pid, process: ProcessId, worked: Duration) -> Glance {
+        let (regions, cycles) = self.kernel.peek(pid);
+        self.spend(cycles);
+        let since = self.observed.unwrap_or(self.now);
+        Glance {
+            process,
+            length: self.kernel.costs().time(self.now - since),
+            worked: Some(self.worked(pid).saturating_sub(worked)),
+            regions,
+        }
+    }
+
     fn observe_process(&mut self, pid: Pid) -> ProcessObservation {
         let (regions, cycles) = self.kernel.look(pid);
         self.spend(cycles);
         let process = self.kernel.process(pid);
+        let worked = self.worked(pid);
+        self.looked_at.push((process.id, worked));
         ProcessObservation {
             process: process.id,
-            cpu_time: Some(self.worked(pid)),
+            cpu_time: Some(worked),
             regions,
             accesses_known: !self.known.insert(pid),
             node: Some(process.node),
@@ -422,6 +439,7 @@ impl Machine for SimulatedMachine {
             .map(|(pid, _)| pid)
             .filter(|pid| !self.unmanaged.contains(pid))
             .collect();
+        self.looked_at.clear();
         let processes = managed
             .into_iter()
             .map(|pid| self.observe_process(pid))
@@ -436,7 +454,26 @@ impl Machine for SimulatedMachine {
             giant_pages: settings.giant_pages,
             free_zero: settings.giant_pages,
             counted: BTreeMap::new(),
+            glances: Vec::new(),
         })
+    }
+
+    fn can_glance(&self) -> bool {
+        true
+    }
+
+    fn glance(&mut self) -> Vec<Glance> {
+        self.catch_up();
+        let looked_at = std::mem::take(&mut self.looked_at);
+        let living = looked_at.into_iter().filter_map(|(process, worked)| {
+            let pid = self.managed(process)?;
+            Some((pid, process, worked))
+        });
+        let living: Vec<_> = living.collect();
+        let glances = living
+            .into_iter()
+            .map(|(pid, process, worked)| self.glance_at(pid, process, worked));
+        glances.collect()
     }
 
     fn count_zero_filled(&mut self, target: RegionRef) -> Option<u16> {

@@ -41,7 +41,7 @@ mod promote;
 mod settings;
 mod state;
 mod supply;
-mod window;
+mod usual;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -49,8 +49,8 @@ use std::time::Duration;
 use crate::action::{Action, ActionKind, Outcome};
 use crate::failures::FailureMemory;
 use crate::gain::{Circumstances, Gain};
-use crate::observation::{Observation, RegionRef};
-use crate::page::BASE_PAGE_SIZE;
+use crate::observation::{Observation, ProcessObservation, RegionObservation, RegionRef};
+use crate::page::{BASE_PAGE_SIZE, Region};
 use crate::process::ProcessId;
 
 use super::Policy;
@@ -60,7 +60,7 @@ use payback::{Made, Paybacks};
 use pressure::Pressure;
 pub(super) use settings::INFO;
 use settings::Settings;
-use state::{COLD_INTERVALS, State};
+use state::{Accesses, COLD_INTERVALS, State};
 
 /// What the last interval weighs in the mean churn when more was freed in it than before.
 const CHURN_RISES: f32 = 0.5;
@@ -118,11 +118,22 @@ impl Adaptive {
         }
         let mut seen: Vec<(ProcessId, Seen)> = Vec::with_capacity(remembered.len());
         let counts = self.circumstances.counts;
+        let mut moment = None;
+        let paybacks = &mut self.paybacks;
         self.states.merge(observation, |process, region, before| {
             if seen.last().is_none_or(|(id, _)| *id != process.process) {
                 seen.push((process.process, Seen::default()));
+                moment = paybacks.moment(process, observation);
             }
-            let state = State::next(before, region, process.accesses_known, counts);
+            let accesses = match &mut moment {
+                None if !process.accesses_known => Accesses::Unknown,
+                None => Accesses::InInterval,
+                Some(moment) => Accesses::InMoment {
+                    seen: find(moment, region.region),
+                    interval_is_known: process.accesses_known,
+                },
+            };
+            let state = State::next(before, region, accesses, counts);
             if let Some((_, seen)) = seen.last_mut() {
                 seen.made.regions += usize::from(region.is_huge());
                 seen.made.translations += f64::from(state.saved());
@@ -149,6 +160,17 @@ impl Adaptive {
     fn churn_of(&self, process: ProcessId) -> f32 {
         self.churn.get(&process).copied().unwrap_or(0.0)
     }
+}
+
+/// The region among those that ascend, of which no earlier one is asked for again.
+fn find<'a>(among: &mut &'a [RegionObservation], region: Region) -> Option<&'a RegionObservation> {
+    while let Some((first, rest)) = among.split_first() {
+        if first.region >= region {
+            return (first.region == region).then_some(first);
+        }
+        *among = rest;
+    }
+    None
 }
 
 /// The part of a process's remembered regions that it has freed since.
@@ -212,9 +234,20 @@ impl Policy for Adaptive {
                 terms,
             ));
             let churn = |process: ProcessId| self.churn.get(&process).copied().unwrap_or(0.0);
+            let shown = paybacks.shown();
+            let is_known = |process: &ProcessObservation| {
+                process.accesses_known || shown.contains(&process.process)
+            };
             let offer = |process, left| paybacks.offer(process, left, horizon, circumstances);
-            let promotions =
-                promote::promotions(settings, states, observation, may_grow, churn, offer);
+            let promotions = promote::promotions(
+                settings,
+                states,
+                observation,
+                may_grow,
+                churn,
+                is_known,
+                offer,
+            );
             actions.extend(promotions.actions);
             self.blocks_short = promotions.blocks_short;
         }
@@ -264,6 +297,10 @@ impl Policy for Adaptive {
 
     fn watches(&self, process: ProcessId) -> bool {
         self.pressure.is_anywhere() || self.paybacks.watches(process)
+    }
+
+    fn glances(&self) -> bool {
+        self.paybacks.glance()
     }
 
     fn unmeasured(&self) -> Vec<ProcessId> {

@@ -9,16 +9,17 @@
 //!
 //! Where nobody can measure what a process would gain, a usual value stands in, and none of that is asked.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use crate::engine::Interval;
 use crate::gain::{Circumstances, Gain, HAS_GROWN, MEASURE_AGAIN, Price};
-use crate::observation::Observation;
+use crate::observation::{Observation, ProcessObservation, RegionObservation};
 use crate::page::{BASE_PAGE_SIZE, REGIONS_PER_SPAN};
 use crate::process::ProcessId;
 
 use super::deal::Terms;
-use super::window::{MostSeen, Window};
+use super::usual::Usual;
 
 /// CPU seconds that a process must have had since it was measured, to be measured again, so that measurements take half a percent of
 /// them.
@@ -29,9 +30,10 @@ const AT_WORK: f64 = 0.5;
 /// CPU seconds of a measurement of a process that uses a CPU: up to 0.03 of the manager's, and about as much of its own (1 GiB, a 2-core
 /// virtual machine, Linux 6.18).
 const MEASUREMENT: f64 = 0.06;
-/// CPU seconds for each base page to find out what a process accesses: to clear its bit, and for the process to set it again (0.08 s a GiB
-/// on a 2-core virtual machine, Linux 6.18). What follows is bounded by itself.
-const WATCH: f64 = 0.3e-6;
+/// CPU seconds to find out what a process accesses: for each mapped base page to clear its bit, and for each that the process touches to
+/// set it again (16 and 60 ms a GiB on a 2-core virtual machine, Linux 6.18). What follows is bounded by itself.
+const CLEAR: f64 = 0.06e-6;
+const SET_AGAIN: f64 = 0.24e-6;
 
 /// What is paid back before a process has this age, in seconds, is paid back soon: if it lives for five, it has it back and the time that
 /// promoting took.
@@ -78,8 +80,6 @@ pub(super) struct Offer {
 #[derive(Debug, Default)]
 pub(super) struct Paybacks {
     lives: BTreeMap<ProcessId, Life>,
-    /// Seconds that observations watched: a mean like that of the pages in use, each interval halving the weight of the past.
-    watched: Option<f64>,
 }
 
 /// There may be many thousands that rest: what only measured ones have is apart.
@@ -109,6 +109,9 @@ struct Life {
     is_known_by_rest: bool,
     /// Whether it was to be watched from the last observation on, so that this one knows what it accessed.
     was_watched: bool,
+    /// Whether a glance has shown what of it is in use, and whether that at the last observation did.
+    was_glanced_at: bool,
+    is_shown: bool,
 }
 
 /// What has to be known first, as of the last decision: what so many translations are worth, of base pages or of huge ones.
@@ -135,8 +138,13 @@ struct Measured {
     /// Whether it touched nearly all that it had, so that no region is worth much more than another, and it need not be known which
     /// ones are in use.
     uses_all: bool,
-    /// Translations that the gain is about: the most seen since, for what was not there when it was measured has its share in it.
-    translations: MostSeen,
+    /// Translations that the gain is about, as seen since: what was not there when it was measured has its share in it.
+    translations: Usual,
+    /// Base pages that it kept touching while it was measured. The gain may be in these alone, until a glance shows what is hot.
+    working_set: f64,
+    was_glanced_at: bool,
+    /// CPU seconds that it takes to clear the bits of all that is mapped, as of when it was not yet known what of it is in use.
+    clearing: f64,
 }
 
 impl Measured {
@@ -152,14 +160,27 @@ impl Measured {
         is_due && !life.rested && (worked_since >= MEASURE_AFTER || has_grown)
     }
 
-    /// The same where nobody knows what the process accesses, but how many bytes of its base pages it keeps touching.
-    #[allow(clippy::cast_precision_loss)]
-    fn with_working_set(self, bytes: u64, window: Window) -> Self {
-        let used = (bytes / BASE_PAGE_SIZE) as f64;
+    /// The same where nobody knows what the process accesses, but what of its base pages it keeps touching.
+    fn of_working_set(self) -> Self {
         Measured {
-            uses_all: used >= NEARLY_ALL * self.left,
-            translations: MostSeen::new(self.left.min(used), window),
+            uses_all: self.working_set >= NEARLY_ALL * self.left,
+            translations: Usual::new(self.left.min(self.working_set)),
             ..self
+        }
+    }
+
+    /// CPU seconds that it takes to find out what of it is in use.
+    fn watching(&self) -> f64 {
+        self.clearing + SET_AGAIN * self.fewest()
+    }
+
+    /// The fewest translations that the gain may be in.
+    fn fewest(&self) -> f64 {
+        let all = self.translations.all();
+        if self.was_glanced_at {
+            all
+        } else {
+            all.min(self.working_set).max(1.0)
         }
     }
 
@@ -168,11 +189,14 @@ impl Measured {
         (made - self.made).max(0.0)
     }
 
-    /// Where all translations that are seen in such a window save so much a second, for a process that is expected to live for so many
-    /// more.
-    fn terms(&self, saved_a_second: f64, window: Window, expected: f64, copy: f64) -> Terms {
-        let worth = saved_a_second / self.translations.within(window);
-        Terms::measured(worth * expected, copy)
+    /// Where all translations save so much a second, for a process that is expected to live for so many more.
+    fn terms(&self, saved_a_second: f64, expected: f64, copy: f64) -> Terms {
+        Terms::measured(saved_a_second / self.translations.all() * expected, copy)
+    }
+
+    /// The same where the fewest save so much.
+    fn terms_at_best(&self, saved_a_second: f64, expected: f64, copy: f64) -> Terms {
+        Terms::measured(saved_a_second / self.fewest() * expected, copy)
     }
 }
 
@@ -188,21 +212,23 @@ impl Life {
             self.saved += self.saving_of(&measured, &gain, mean) * interval;
         }
         self.lived += interval;
-        self.rested = worked.zip(self.worked).is_some_and(|(now, before)| {
-            let mean = now / self.lived;
-            now - before < AT_WORK * mean.min(1.0) * interval
-        });
-        self.worked = worked;
+        let before = std::mem::replace(&mut self.worked, worked);
+        let worked_now = worked.zip(before).map(|(now, before)| now - before);
+        self.rested = worked_now.is_some_and(|now| now < self.work_in(interval));
         self.made = made;
         self.asked = Asked::default();
+    }
+
+    /// CPU seconds that it has at least in such an interval while it is at work.
+    fn work_in(&self, interval: f64) -> f64 {
+        let mean = self.worked.map_or(0.0, |worked| worked / self.lived);
+        AT_WORK * mean.min(1.0) * interval
     }
 
     /// What promotions that took away so many translations save, in CPU seconds a second.
     fn saving_of(&self, measured: &Measured, gain: &Gain, made: f64) -> f64 {
         let kept = (made / measured.made.max(1.0)).min(1.0);
-        // In whatever window they were seen: it does not claim too much.
-        let all = measured.translations.within(Window::LONGEST);
-        let share = (measured.made_since(made) / all).min(1.0);
+        let share = (measured.made_since(made) / measured.translations.all()).min(1.0);
         kept * self.saving + share * gain.saved_share.value.max(0.0) * gain.cpus
     }
 
@@ -230,8 +256,6 @@ impl Paybacks {
         price: &Price,
     ) {
         let interval = observation.interval.as_secs_f64();
-        self.watched =
-            Some((self.watched).map_or(interval, |before| f64::midpoint(before, interval)));
         self.lives
             .retain(|process, _| observation.process(*process).is_some());
         for observed in &observation.processes {
@@ -247,11 +271,6 @@ impl Paybacks {
                 .and_modify(|life| life.pass(interval, worked, made, price))
                 .or_insert_with(new);
         }
-    }
-
-    /// That of the pages in use.
-    fn window(&self) -> Window {
-        Window::of(self.watched.unwrap_or_default())
     }
 
     /// What is known of a process whose gain can be measured.
@@ -273,7 +292,7 @@ impl Paybacks {
         horizon: f64,
         circumstances: &Circumstances,
     ) -> Option<Offer> {
-        let (price, window) = (&circumstances.price, self.window());
+        let price = &circumstances.price;
         let usual = Offer {
             terms: Terms::usual(price),
             affordable: usize::MAX,
@@ -292,36 +311,44 @@ impl Paybacks {
         let seen = left.translations + measured.made_since(life.made.translations);
         let is_known = left.is_known || measured.uses_all;
         if left.is_known && !was_known && !measured.uses_all {
-            measured.translations = MostSeen::new(seen, window);
+            measured.translations = Usual::new(seen);
             if life.is_watched {
-                life.spent += WATCH * seen;
+                life.spent += measured.clearing + SET_AGAIN * seen;
             }
-        } else if is_known {
-            measured.translations.see(seen, window);
+        } else if is_known && !life.rested {
+            measured.translations.see(seen);
+        } else if !is_known {
+            measured.clearing = CLEAR * seen;
         }
         let measured = **measured;
         // The meter may miss touches: only what surely is not paid back is left alone.
         let expected = life.lived.min(horizon);
         let copy = price.cpu_seconds(&gain);
-        let terms = measured.terms(gain.saved_at_most(), window, expected, copy);
-        let best = terms.promotion(left.best + 1.0, 0, 0.0);
-        let pays = best.pays();
-        let affordable = if pays {
+        let terms = measured.terms(gain.saved_at_most(), expected, copy);
+        let affordable = |terms: &Terms| {
+            let best = terms.promotion(left.best + 1.0, 0, 0.0);
             let soonest = expected * best.price / best.gain;
-            let watching = if is_known { 0.0 } else { WATCH * seen };
-            life.affordable(soonest, copy, watching, &gain)
-        } else {
-            0
+            let watching = if is_known { 0.0 } else { measured.watching() };
+            let affordable = life.affordable(soonest, copy, watching, &gain);
+            best.pays().then_some(affordable)
         };
+        let hoped_for = affordable(&measured.terms_at_best(gain.saved_at_most(), expected, copy));
+        let affordable = affordable(&terms);
+        let is_worth_knowing = hoped_for.is_some_and(|promotions| promotions > 0);
         // What is known of no block may turn out ten times as dear, and then it would have been watched for nothing.
         let may_watch = life.is_watched || circumstances.knows_blocks;
-        life.is_watched = affordable > 0 && may_watch;
-        life.asked.price = affordable > 0 && !may_watch && !is_known;
+        // To find out what is in use takes more than to keep knowing it.
+        let was_worth_it = life.is_watched && hoped_for.is_some();
+        life.is_watched = may_watch && (is_worth_knowing || was_worth_it);
+        life.asked.price = is_worth_knowing && !may_watch && !is_known;
         // It may have rested while it was measured, and gain more at other times.
-        if affordable == 0 && measured.is_old(life, left.translations) {
+        if affordable.is_none_or(|promotions| promotions == 0)
+            && measured.is_old(life, left.translations)
+        {
             life.asked.huge = Some(left.translations);
         }
-        (pays && is_known).then_some(Offer { terms, affordable })
+        let affordable = affordable.filter(|_| is_known)?;
+        Some(Offer { terms, affordable })
     }
 
     /// What a giant page is worth for a process that has so many huge pages in use; `None` as long as that is not known.
@@ -333,7 +360,7 @@ impl Paybacks {
         horizon: f64,
         circumstances: &Circumstances,
     ) -> Option<Terms> {
-        let (price, window) = (&circumstances.price, self.window());
+        let price = &circumstances.price;
         let usual = Some(Terms::usual_of_huge_pages(price));
         let in_use = in_use as f64;
         let Some(life) = self.measurable(process, circumstances) else {
@@ -349,11 +376,11 @@ impl Paybacks {
         else {
             return usual;
         };
-        measured.translations.see(in_use, window);
+        measured.translations.see(in_use);
         let measured = **measured;
         let saved = share.high * gain.cpus;
         let expected = life.lived.min(horizon);
-        let terms = measured.terms(saved, window, expected, price.cpu_seconds(&gain));
+        let terms = measured.terms(saved, expected, price.cpu_seconds(&gain));
         if !terms.promotion_to_giant(REGIONS_PER_SPAN).pays() && measured.is_old(life, in_use) {
             life.asked.giant = Some(in_use);
         }
@@ -368,9 +395,47 @@ impl Paybacks {
             let saved = gain.saved_at_most();
             let expected = life.lived.min(horizon);
             let copy = price.cpu_seconds(&gain);
-            Some(measured.terms(saved, self.window(), expected, copy))
+            Some(measured.terms(saved, expected, copy))
         });
         known.unwrap_or(Terms::usual(price))
+    }
+
+    /// What of a process is in use, as an observation's glance shows; empty where it shows nothing at this time. `None` where no glance has
+    /// shown anything, or the whole interval was a moment: then what was accessed in it says what is in use. A glance at a process that
+    /// rested meanwhile shows nothing.
+    pub(super) fn moment<'a>(
+        &mut self,
+        observed: &ProcessObservation,
+        observation: &'a Observation,
+    ) -> Option<&'a [RegionObservation]> {
+        let life = self.lives.get_mut(&observed.process)?;
+        let glance = observation.glance(observed.process).filter(|glance| {
+            let work = life.work_in(glance.length.as_secs_f64());
+            glance
+                .worked
+                .is_none_or(|worked| worked.as_secs_f64() >= work)
+        });
+        life.is_shown = glance.is_some();
+        life.was_glanced_at |= life.is_shown;
+        if let Some(measured) = &mut life.huge {
+            measured.was_glanced_at |= life.is_shown;
+        }
+        let is_moment = Interval::is_moment(observation.interval);
+        match glance {
+            Some(glance) => Some(&glance.regions),
+            None => (life.was_glanced_at && !is_moment).then_some(&[]),
+        }
+    }
+
+    /// The processes of which the glance of the last observation showed what is in use.
+    pub(super) fn shown(&self) -> BTreeSet<ProcessId> {
+        let shown = self.lives.iter().filter(|(_, life)| life.is_shown);
+        shown.map(|(process, _)| *process).collect()
+    }
+
+    /// Whether promotions are affordable for one, so that it is worth knowing what of it is hot.
+    pub(super) fn glance(&self) -> bool {
+        self.lives.values().any(|life| life.is_watched)
     }
 
     /// Whether it has to be known what a process accesses: where promotions are affordable, or some were made, unless it was measured to
@@ -411,8 +476,8 @@ impl Paybacks {
         self.lives.values().any(|life| life.asked.price)
     }
 
+    #[allow(clippy::cast_precision_loss)]
     pub(super) fn learn(&mut self, process: ProcessId, gain: Option<Gain>, age: Duration) {
-        let window = self.window();
         let Some(life) = self.lives.get_mut(&process) else {
             return;
         };
@@ -431,12 +496,15 @@ impl Paybacks {
             made,
             left,
             uses_all: false,
-            translations: MostSeen::new(left, window),
+            translations: Usual::new(left),
+            working_set: gain.map_or(left, |gain| (gain.working_set / BASE_PAGE_SIZE) as f64),
+            was_glanced_at: false,
+            clearing: 0.0,
         };
-        let of_base_pages = |left| match gain.filter(|_| !is_known) {
-            // What is mapped may be far more than what is used.
-            Some(gain) => measured(left).with_working_set(gain.working_set, window),
-            None => measured(left),
+        // What is mapped may be far more than what is used.
+        let of_base_pages = |left| match gain {
+            Some(_) if !is_known => measured(left).of_working_set(),
+            _ => measured(left),
         };
         if let Some(left) = life.asked.huge {
             life.huge = Some(Box::new(of_base_pages(left)));
@@ -483,7 +551,10 @@ mod tests {
             made: 0.0,
             left: 1e3,
             uses_all: false,
-            translations: MostSeen::new(1e3, Window::default()),
+            translations: Usual::new(1e3),
+            working_set: 1e3,
+            was_glanced_at: false,
+            clearing: 0.0,
         };
         let life = Life {
             lived: 100.0,
@@ -496,7 +567,6 @@ mod tests {
         };
         Paybacks {
             lives: [(PROCESS, life)].into(),
-            watched: None,
         }
     }
 
@@ -523,28 +593,25 @@ mod tests {
         offer.unwrap().affordable
     }
 
-    /// A long look sees more of the pages in use. The next short one sees no less of the program's gain in each than the last short one did.
+    /// One that goes over all of its memory at times has its gain in what it uses else, but for the moment.
     #[test]
-    fn a_long_look_makes_nothing_worth_less_to_short_ones() {
-        let look = |paybacks: &mut Paybacks, seconds, translations| {
-            paybacks.watched = Some(seconds);
-            let best = 50.0;
+    fn the_gain_is_in_what_is_usually_in_use() {
+        let look = |paybacks: &mut Paybacks, translations| {
             let left = Left {
                 translations,
-                best,
+                best: 50.0,
                 is_known: true,
             };
             let offer = paybacks.offer(PROCESS, left, 600.0, &measuring()).unwrap();
             offer.terms.translation
         };
         let mut paybacks = in_debt(100.0, gain(1.0));
-        let before = look(&mut paybacks, 0.25, 1e3);
-        let long = look(&mut paybacks, 10.0, 4e3);
-        let after = look(&mut paybacks, 0.25, 1e3);
-        assert_eq!(after, before);
-        assert!(long < before / 2.0, "{long}, {before}");
-        // One that uses less of its memory than it did has no more of its gain in each page.
-        assert_eq!(look(&mut paybacks, 0.25, 100.0), before);
+        let usual = look(&mut paybacks, 1e3);
+        (0..8).for_each(|_| assert_eq!(look(&mut paybacks, 1e3), usual));
+        let over_all = look(&mut paybacks, 1e4);
+        assert!(over_all <= usual / 5.0, "{over_all}, {usual}");
+        let after = look(&mut paybacks, 1e3);
+        assert!(after >= usual / 2.0, "{after}, {usual}");
     }
 
     /// One that was measured at this age and after so much CPU time, and then used so much of a CPU until it is 100 seconds old.

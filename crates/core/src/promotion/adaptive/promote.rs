@@ -62,13 +62,14 @@ struct Owner {
     held: u64,
 }
 
-/// What to promote of the processes that `may_grow`, given the churn of each, and what is on `offer` to one of which so much is left.
+/// What to promote of the processes that `may_grow`, given the churn of each, whether what it accesses `is_known`, and what is on `offer` to one of which so much is left.
 pub(super) fn promotions(
     settings: &Settings,
     states: &Tracked<State>,
     observation: &Observation,
     may_grow: impl Fn(ProcessId) -> bool,
     churn: impl Fn(ProcessId) -> f32,
+    is_known: impl Fn(&ProcessObservation) -> bool,
     mut offer: impl FnMut(ProcessId, Left) -> Option<Offer>,
 ) -> Promotions {
     let mut supply = Supply::new(settings, &observation.memory);
@@ -77,7 +78,8 @@ pub(super) fn promotions(
     let growing = |process: &&ProcessObservation| may_grow(process.process);
     for process in observation.processes.iter().filter(growing) {
         let least_age = MIN_AGE.saturating_add(churn_wait(churn(process.process)));
-        let sums = add_up(states, process, least_age);
+        let is_known = is_known(process);
+        let sums = add_up(states, process, is_known, least_age);
         // A process whose working set fits the TLB is left alone.
         if sums.translations <= settings.tlb_entries || sums.left.translations <= 0.0 {
             continue;
@@ -90,7 +92,8 @@ pub(super) fn promotions(
         let place = owners.len();
         let before = candidates.len();
         let known = states.join(process);
-        let possible = known.filter(|(region, state)| is_possible(region, state, least_age));
+        let possible =
+            known.filter(|(region, state)| is_possible(region, state, is_known, least_age));
         candidates.extend(
             possible
                 .map(|(region, state)| candidate(region, state, place, &offer.terms, scarce))
@@ -141,14 +144,19 @@ impl Sums {
     }
 }
 
-fn add_up(states: &Tracked<State>, process: &ProcessObservation, least_age: u16) -> Sums {
+fn add_up(
+    states: &Tracked<State>,
+    process: &ProcessObservation,
+    is_known: bool,
+    least_age: u16,
+) -> Sums {
     let mut sums = Sums::default();
-    sums.left.is_known = process.accesses_known;
+    sums.left.is_known = is_known;
     for (region, state) in states.join(process) {
         sums.translations += state.translations();
         sums.resident_bytes += region.resident_bytes();
         sums.added += u64::from(state.bloat());
-        if is_possible(region, state, least_age) {
+        if is_possible(region, state, is_known, least_age) {
             let fewer = state.used() - 1.0;
             sums.left.translations += fewer;
             sums.left.best = sums.left.best.max(fewer);
@@ -157,12 +165,13 @@ fn add_up(states: &Tracked<State>, process: &ProcessObservation, least_age: u16)
     sums
 }
 
-/// Whether a region could be promoted, if that pays.
-fn is_possible(region: &RegionObservation, state: &State, least_age: u16) -> bool {
+/// Whether a region could be promoted, if that pays, where it `is_known` what its process accesses.
+fn is_possible(region: &RegionObservation, state: &State, is_known: bool, least_age: u16) -> bool {
     // What is swapped out would have to be read back. What was demoted for its bloat comes back only without.
     !region.is_huge()
         && region.swapped == 0
         && state.used() > 1.0
+        && (state.is_seen() || !is_known)
         && state.is_settled(least_age)
         && !(state.was_demoted() && is_bloated(region))
 }

@@ -10,12 +10,42 @@ pub(super) const COLD_INTERVALS: u16 = 3;
 /// Bounds how long a region that keeps changing its page size has to wait: 1024 intervals.
 const MOST_CHANGES: u8 = 9;
 
+/// What an observation knows of what a region accessed.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Accesses<'a> {
+    Unknown,
+    /// What it accessed in the interval says how much of it is in use.
+    InInterval,
+    /// What it accessed in a moment says that.
+    InMoment {
+        /// `None` where it was not looked at this time.
+        seen: Option<&'a RegionObservation>,
+        /// Whether it is known, too, what it accessed in the interval.
+        interval_is_known: bool,
+    },
+}
+
+impl Accesses<'_> {
+    /// Whether it is known what was accessed in the interval.
+    fn know_interval(&self) -> bool {
+        match self {
+            Accesses::Unknown => false,
+            Accesses::InInterval => true,
+            Accesses::InMoment {
+                interval_is_known, ..
+            } => *interval_is_known,
+        }
+    }
+}
+
 /// What is remembered of one region.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct State {
-    /// Mean base pages in use, each interval halving the weight of the past; `None` until accesses were
-    /// seen over one whole interval. Of a huge page it means nothing.
+    /// Base pages in use; `None` until accesses were seen. In whole intervals it is a mean, each halving the weight of the past; in moments
+    /// it is the less of the last two. Of a huge page it means nothing.
     used: Option<f32>,
+    /// Base pages accessed in the last moment that was looked at.
+    in_moment: Option<u16>,
     /// Whole intervals survived since it appeared, or changed its page size.
     age: u16,
     mapped: u16,
@@ -44,17 +74,19 @@ pub(super) struct State {
 }
 
 impl State {
-    /// What to remember after an observation of the region, given what was remembered before: whether its accesses are known,
-    /// and whether the interval counts.
+    /// What to remember after an observation of the region, given what was remembered before: what is known of its accesses, and whether
+    /// the interval counts.
     pub(super) fn next(
         before: Option<State>,
         region: &RegionObservation,
-        known: bool,
+        accesses: Accesses<'_>,
         counts: bool,
     ) -> State {
         let mut state = match before {
             None => State::begin(region),
-            Some(before) if before.is_remapped_as(region) => before.go_on_as(region, known, counts),
+            Some(before) if before.is_remapped_as(region) => {
+                before.go_on_as(region, accesses, counts)
+            }
             Some(before) if before.page_size != region.page_size => before.begin_again(region),
             Some(before) if !before.survives_as(region) => State {
                 changes: before.changes,
@@ -62,7 +94,7 @@ impl State {
                 was_demoted: before.was_demoted,
                 ..State::begin(region)
             },
-            Some(before) => before.survive(region, known, counts),
+            Some(before) => before.survive(region, accesses, counts),
         };
         state.mapped = region.mapped;
         state.inspect_in = state.inspect_in.saturating_sub(counts.into());
@@ -77,6 +109,7 @@ impl State {
     fn begin(region: &RegionObservation) -> State {
         State {
             used: None,
+            in_moment: None,
             age: 0,
             mapped: region.mapped,
             bloat: 0,
@@ -111,11 +144,11 @@ impl State {
     }
 
     /// The same memory, so the same history; only how long it is mapped so begins anew.
-    fn go_on_as(self, region: &RegionObservation, known: bool, counts: bool) -> State {
+    fn go_on_as(self, region: &RegionObservation, accesses: Accesses<'_>, counts: bool) -> State {
         State {
             age: 0,
             page_size: region.page_size,
-            ..self.survive(region, known, counts)
+            ..self.survive(region, accesses, counts)
         }
     }
 
@@ -124,12 +157,14 @@ impl State {
         region.is_huge() || region.mapped >= self.mapped / 2
     }
 
-    fn survive(mut self, region: &RegionObservation, known: bool, counts: bool) -> State {
+    fn survive(
+        mut self,
+        region: &RegionObservation,
+        accesses: Accesses<'_>,
+        counts: bool,
+    ) -> State {
         self.age = self.age.saturating_add(counts.into());
-        if !known {
-            return self;
-        }
-        if region.is_huge() {
+        if region.is_huge() && accesses.know_interval() {
             // After an inspection only the lack of an access means something.
             match (region.accessed > 0, self.inspected) {
                 (false, _) => self.idle = self.idle.saturating_add(counts.into()),
@@ -140,18 +175,40 @@ impl State {
                     self.searched = false;
                 }
             }
-        } else {
-            // A page mapped since the last observation was accessed by being mapped.
-            let first_touches = region.mapped.saturating_sub(self.mapped);
-            let used = f32::from(region.accessed.saturating_sub(first_touches));
-            self.used = Some(self.used.map_or(used, |before| f32::midpoint(before, used)));
+        } else if !region.is_huge() {
+            self.see_use(region, accesses);
         }
         self
+    }
+
+    /// A page mapped since it was looked at before was accessed by being mapped.
+    fn see_use(&mut self, region: &RegionObservation, accesses: Accesses<'_>) {
+        let accessed = |seen: &RegionObservation, mapped| {
+            let first_touches = seen.mapped.saturating_sub(mapped);
+            seen.accessed.saturating_sub(first_touches)
+        };
+        match accesses {
+            Accesses::InMoment {
+                seen: Some(seen), ..
+            } => {
+                let used = accessed(seen, region.mapped);
+                // Who goes over all of its memory at times does so once in many looks.
+                let before = self.in_moment.replace(used).unwrap_or(used);
+                self.used = Some(used.min(before).into());
+            }
+            Accesses::InMoment { .. } if self.in_moment.is_some() => {}
+            _ if accesses.know_interval() => {
+                let used = f32::from(accessed(region, self.mapped));
+                self.used = Some(self.used.map_or(used, |before| f32::midpoint(before, used)));
+            }
+            _ => {}
+        }
     }
 
     /// What was seen of its use says nothing any more.
     pub(super) fn forget_use(&mut self) {
         self.used = None;
+        self.in_moment = None;
     }
 
     /// This policy had it promoted, which added `bloat` base pages; `None` where that was not seen.
@@ -190,6 +247,11 @@ impl State {
     fn change(&mut self) {
         self.changes = self.changes.saturating_add(1);
         self.age = 0;
+    }
+
+    /// Whether it was seen what of it is in use.
+    pub(super) fn is_seen(&self) -> bool {
+        self.used.is_some()
     }
 
     /// Base pages in use. Where accesses are not known, all that are mapped.
@@ -297,7 +359,7 @@ mod tests {
         observations
             .iter()
             .fold(None, |state, region| {
-                Some(State::next(state, region, true, true))
+                Some(State::next(state, region, Accesses::InInterval, true))
             })
             .unwrap()
     }
@@ -313,6 +375,39 @@ mod tests {
         assert_eq!(after(&touched_once[..2]).used(), 256.0);
         assert_eq!(after(&touched_once).used(), 128.0);
         assert_eq!(after(&[base(512, 512), base(512, 64)]).used(), 64.0);
+    }
+
+    fn in_moment(seen: Option<&RegionObservation>) -> Accesses<'_> {
+        Accesses::InMoment {
+            seen,
+            interval_is_known: true,
+        }
+    }
+
+    #[test]
+    fn what_is_in_use_is_what_is_accessed_in_a_moment_where_that_is_known() {
+        let look = |state, seen: Option<&RegionObservation>| {
+            State::next(Some(state), &base(512, 512), in_moment(seen), true)
+        };
+        // In whole intervals all of it was accessed.
+        let state = after(&[base(512, 512), base(512, 512)]);
+        let state = look(state, Some(&base(512, 40)));
+        assert_eq!(state.used(), 40.0);
+        assert_eq!(look(state, None).used(), 40.0, "it had no turn");
+        let over_all = look(state, Some(&base(512, 512)));
+        assert_eq!(over_all.used(), 40.0, "it went over all of its memory");
+        assert_eq!(look(over_all, Some(&base(512, 400))).used(), 400.0);
+        // Mapped since the observation: not in use yet.
+        let filled = State::next(
+            Some(after(&[base(100, 0), base(100, 0)])),
+            &base(100, 0),
+            in_moment(Some(&base(150, 60))),
+            true,
+        );
+        assert_eq!(filled.used(), 10.0);
+        // One that no glance has seen yet goes by what it accessed in the interval.
+        let new = State::next(None, &base(512, 512), in_moment(None), true);
+        assert_eq!(look(new, None).used(), 512.0);
     }
 
     #[test]
@@ -359,7 +454,7 @@ mod tests {
         for _ in 0..4 {
             let mut wait = 0;
             while !state.may_become_giant(3) {
-                state = State::next(Some(state), &huge(512, None), true, true);
+                state = State::next(Some(state), &huge(512, None), Accesses::InInterval, true);
                 wait += 1;
             }
             waits.push(wait);
@@ -368,8 +463,8 @@ mod tests {
                 page_size: PageSize::Giant,
                 ..huge(512, None)
             };
-            state = State::next(Some(state), &giant, true, true);
-            state = State::next(Some(state), &huge(512, None), true, true);
+            state = State::next(Some(state), &giant, Accesses::InInterval, true);
+            state = State::next(Some(state), &huge(512, None), Accesses::InInterval, true);
         }
         assert_eq!(waits, [3, 7, 11, 19]);
     }
@@ -382,7 +477,7 @@ mod tests {
             state.demoted();
             let mut wait = 0;
             while !state.is_settled(1) {
-                state = State::next(Some(state), &base(512, 512), true, true);
+                state = State::next(Some(state), &base(512, 512), Accesses::InInterval, true);
                 wait += 1;
             }
             waits.push(wait);

@@ -193,6 +193,7 @@ impl<L: Iterator<Item = Look>> Machine for SimulatedReplay<L> {
         let Ok(mut observation) = self.machine.observe();
         let seen = std::mem::take(&mut observation.processes).into_iter();
         observation.processes = seen.filter_map(|seen| self.as_recorded(seen)).collect();
+        observation.glances = self.playback.take_glances();
         observation.normalise();
         observation.interval = interval;
         observation.idle_cpus = self.playback.idle_cpus();
