@@ -74,6 +74,7 @@ fn what_works_is_left_alone_until_it_is_watched_and_what_rests_accesses_nothing(
         assert!(!seen.accesses_known);
         let before = std::mem::replace(&mut worked, seen.cpu_time.unwrap());
         assert!(worked > before, "it works");
+        assert_eq!(machine.glance(), [], "nothing was cleared");
     }
     let regions: Vec<Region> = Region::wholly_inside(memory.start, memory.end).collect();
     let bits = machine.look(working.process(), &regions).unwrap();
@@ -98,9 +99,27 @@ fn what_works_is_left_alone_until_it_is_watched_and_what_rests_accesses_nothing(
         !look(&host, &mut machine, working.process()).accesses_known,
         "of before it was cleared"
     );
+    sleep(Duration::from_millis(200));
+    let glances = machine.glance();
+    let glance = glances
+        .iter()
+        .find(|seen| seen.process == working.process());
+    let glance = glance.unwrap();
+    assert!(glance.worked.unwrap() > Duration::ZERO, "it works");
+    assert!(glance.length >= Duration::from_millis(200));
+    let inside = glance.regions.iter();
+    let inside = inside.filter(|seen| memory.contains(&seen.region.start()));
+    let by_then: Vec<u16> = inside.map(|seen| seen.accessed).collect();
+    assert_eq!(by_then.len(), REGIONS, "all were cleared");
+    assert!(
+        by_then[..REGIONS - 1].iter().all(|seen| *seen == 0),
+        "{by_then:?}"
+    );
     let seen = look(&host, &mut machine, working.process());
     assert!(seen.accesses_known);
     // Of the region in which it works; none where its translations are all in the TLB, as in an emulated guest.
     let accessed = accessed(&seen, &memory);
     assert!(accessed <= 512, "{accessed}");
+    let by_then = u64::from(by_then[REGIONS - 1]);
+    assert!(accessed >= by_then, "the glance cleared: {by_then}");
 }

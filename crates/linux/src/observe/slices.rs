@@ -348,6 +348,23 @@ mod tests {
     }
 
     #[test]
+    fn what_was_cleared_is_what_a_glance_may_see() {
+        let all = 0..64 * GIANT_PAGE_SIZE;
+        let ranges = std::slice::from_ref(&all);
+        assert_eq!(Slices::default().cleared(ranges), None);
+        let mut program = Program::new(64);
+        for _ in 0..10 {
+            program.interval(5, 8);
+            let cleared = program.slices.cleared(ranges).expect("it is in slices");
+            for (region, bits) in &program.bits {
+                let start = region * HUGE_PAGE_SIZE;
+                let is_in = cleared.iter().any(|range| range.contains(&start));
+                assert_eq!(is_in, *bits == 0, "region {region}");
+            }
+        }
+    }
+
+    #[test]
     fn every_span_has_its_turn_and_an_observation_is_a_part_of_all() {
         let mut program = Program::new(64);
         for _ in 0..8 {
