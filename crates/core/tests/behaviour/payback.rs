@@ -113,6 +113,18 @@ fn what_is_hot_is_promoted_where_all_would_be_too_dear() {
     }
 }
 
+/// No region is worth more than another then, and to look would only keep promotions waiting.
+#[test]
+fn who_uses_all_of_its_memory_is_not_glanced_at() {
+    let mut machine = machine(Some(certain(0.01, 1.0)));
+    machine.uncleared.insert(target(1, 0).process);
+    let all = (0..REGIONS).map(|region| (target(1, region), PAGES_PER_REGION));
+    machine.in_moment = Some(all.collect());
+    go_on(&mut adaptive(), &mut machine, 600);
+    assert_eq!(machine.huge_pages(1) as u64, REGIONS);
+    assert_eq!(machine.glances, 0);
+}
+
 /// By the next interval it would have lost ten seconds of its gain.
 #[test]
 fn a_program_that_comes_to_be_watched_is_looked_at_soon() {

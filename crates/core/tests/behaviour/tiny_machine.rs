@@ -110,9 +110,11 @@ pub(crate) struct TinyMachine {
     pub(crate) measured: usize,
     /// Processes whose accesses nobody wants to know, and those whose bits were not cleared at the last observation for that.
     pub(crate) unwatched: BTreeSet<ProcessId>,
-    uncleared: BTreeSet<ProcessId>,
+    pub(crate) uncleared: BTreeSet<ProcessId>,
     /// Base pages of regions that are accessed in a moment, where it can look for that; of others none are.
     pub(crate) in_moment: Option<BTreeMap<RegionRef, u16>>,
+    /// How often it looked for that.
+    pub(crate) glances: usize,
     /// Processes that do not run.
     pub(crate) resting: BTreeSet<ProcessId>,
     pub(crate) idle_cpus: Option<f64>,
@@ -140,6 +142,7 @@ impl TinyMachine {
             free_zero: false,
             counted: BTreeMap::new(),
             in_moment: None,
+            glances: 0,
             giants: BTreeSet::new(),
             free_chunks: 16,
             giant_copies: GIANT_PAGE_SIZE,
@@ -455,6 +458,7 @@ impl Machine for TinyMachine {
     }
 
     fn glance(&mut self) -> Vec<Glance> {
+        self.glances += 1;
         let in_moment = self.in_moment.clone().unwrap_or_default();
         let mut glances: Vec<Glance> = Vec::new();
         let is_seen = |target: &RegionRef| !self.unwatched.contains(&target.process);

@@ -339,8 +339,10 @@ impl Paybacks {
         let may_watch = life.is_watched || circumstances.knows_blocks;
         // To find out what is in use takes more than to keep knowing it.
         let was_worth_it = life.is_watched && hoped_for.is_some();
-        life.is_watched = may_watch && (is_worth_knowing || was_worth_it);
-        life.asked.price = is_worth_knowing && !may_watch && !is_known;
+        let is_to_watch = !measured.uses_all && (is_worth_knowing || was_worth_it);
+        life.is_watched = is_to_watch && may_watch;
+        let is_shown = is_known && measured.was_glanced_at;
+        life.asked.price = is_to_watch && !may_watch && !is_shown;
         // It may have rested while it was measured, and gain more at other times.
         if affordable.is_none_or(|promotions| promotions == 0)
             && measured.is_old(life, left.translations)
