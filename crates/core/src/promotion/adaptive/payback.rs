@@ -225,6 +225,17 @@ impl Life {
         AT_WORK * mean.min(1.0) * interval
     }
 
+    /// Decides whether to watch it, where so many promotions may be affordable, `None` if none pays, and it is shown already what is hot
+    /// or not.
+    fn watch_for(&mut self, promotions: Option<usize>, is_shown: bool, knows_blocks: bool) {
+        // To find out what is in use takes more than to keep knowing it.
+        let is_worth_it = promotions.is_some_and(|count| count > 0 || self.is_watched);
+        // What is known of no block may turn out ten times as dear, and then it would have been watched for nothing.
+        let may_watch = self.is_watched || knows_blocks;
+        self.is_watched = is_worth_it && may_watch;
+        self.asked.price = is_worth_it && !may_watch && !is_shown;
+    }
+
     /// What promotions that took away so many translations save, in CPU seconds a second.
     fn saving_of(&self, measured: &Measured, gain: &Gain, made: f64) -> f64 {
         let kept = (made / measured.made.max(1.0)).min(1.0);
@@ -310,15 +321,15 @@ impl Paybacks {
         };
         let seen = left.translations + measured.made_since(life.made.translations);
         let is_known = left.is_known || measured.uses_all;
-        if left.is_known && !was_known && !measured.uses_all {
-            measured.translations = Usual::new(seen);
-            if life.is_watched {
-                life.spent += measured.clearing + SET_AGAIN * seen;
-            }
-        } else if is_known && !life.rested {
-            measured.translations.see(seen);
-        } else if !is_known {
-            measured.clearing = CLEAR * seen;
+        let is_news = left.is_known && !was_known && !measured.uses_all;
+        if is_news && life.is_watched {
+            life.spent += measured.clearing + SET_AGAIN * seen;
+        }
+        match is_known {
+            true if is_news => measured.translations = Usual::new(seen),
+            true if life.rested => {}
+            true => measured.translations.see(seen),
+            false => measured.clearing = CLEAR * seen,
         }
         let measured = **measured;
         // The meter may miss touches: only what surely is not paid back is left alone.
@@ -334,15 +345,10 @@ impl Paybacks {
         };
         let hoped_for = affordable(&measured.terms_at_best(gain.saved_at_most(), expected, copy));
         let affordable = affordable(&terms);
-        let is_worth_knowing = hoped_for.is_some_and(|promotions| promotions > 0);
-        // What is known of no block may turn out ten times as dear, and then it would have been watched for nothing.
-        let may_watch = life.is_watched || circumstances.knows_blocks;
-        // To find out what is in use takes more than to keep knowing it.
-        let was_worth_it = life.is_watched && hoped_for.is_some();
-        let is_to_watch = !measured.uses_all && (is_worth_knowing || was_worth_it);
-        life.is_watched = is_to_watch && may_watch;
+        // Where it uses all of its memory there is nothing to find out.
+        let hoped_for = hoped_for.filter(|_| !measured.uses_all);
         let is_shown = is_known && measured.was_glanced_at;
-        life.asked.price = is_to_watch && !may_watch && !is_shown;
+        life.watch_for(hoped_for, is_shown, circumstances.knows_blocks);
         // It may have rested while it was measured, and gain more at other times.
         if affordable.is_none_or(|promotions| promotions == 0)
             && measured.is_old(life, left.translations)

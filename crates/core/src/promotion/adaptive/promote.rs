@@ -62,7 +62,8 @@ struct Owner {
     held: u64,
 }
 
-/// What to promote of the processes that `may_grow`, given the churn of each, whether what it accesses `is_known`, and what is on `offer` to one of which so much is left.
+/// What to promote of the processes that `may_grow`, given the churn of each, whether what it accesses `is_known`, and what is on `offer`
+/// to one of which so much is left.
 pub(super) fn promotions(
     settings: &Settings,
     states: &Tracked<State>,
