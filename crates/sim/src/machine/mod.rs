@@ -387,16 +387,18 @@ impl SimulatedMachine {
         (!self.unmanaged.contains(&pid)).then_some(pid)
     }
 
-    fn glance_at(&mut self, pid: Pid, process: ProcessId, worked: Duration) -> Glance {
+    /// What a process accessed since it was observed, when it had worked for so long. `None` where it is gone.
+    fn glance_at(&mut self, process: ProcessId, worked: Duration) -> Option<Glance> {
+        let pid = self.managed(process)?;
         let (regions, cycles) = self.kernel.peek(pid);
         self.spend(cycles);
         let since = self.observed.unwrap_or(self.now);
-        Glance {
+        Some(Glance {
             process,
             length: self.kernel.costs().time(self.now - since),
             worked: Some(self.worked(pid).saturating_sub(worked)),
             regions,
-        }
+        })
     }
 
     fn observe_process(&mut self, pid: Pid) -> ProcessObservation {
@@ -465,15 +467,10 @@ impl Machine for SimulatedMachine {
     fn glance(&mut self) -> Vec<Glance> {
         self.catch_up();
         let looked_at = std::mem::take(&mut self.looked_at);
-        let living = looked_at.into_iter().filter_map(|(process, worked)| {
-            let pid = self.managed(process)?;
-            Some((pid, process, worked))
-        });
-        let living: Vec<_> = living.collect();
-        let glances = living
-            .into_iter()
-            .map(|(pid, process, worked)| self.glance_at(pid, process, worked));
-        glances.collect()
+        let glances = looked_at.into_iter();
+        glances
+            .filter_map(|(process, worked)| self.glance_at(process, worked))
+            .collect()
     }
 
     fn count_zero_filled(&mut self, target: RegionRef) -> Option<u16> {
