@@ -5,18 +5,26 @@
 //! costs half a millisecond a GiB, and the programs nothing: they set each bit once in any case.
 
 use crate::machine::Machine;
-use crate::observation::Observation;
+use crate::observation::{Glance, Observation};
 
 use super::{Engine, Interval};
+
+/// Waits for a moment after an observation, and looks at what was accessed in it. Nothing, at once, where the machine cannot tell.
+pub fn after_a_moment<M: Machine>(machine: &mut M) -> Vec<Glance> {
+    if !machine.can_glance() {
+        return Vec::new();
+    }
+    machine.rest(Interval::SHORTEST);
+    machine.glance()
+}
 
 impl Engine {
     /// Adds to an observation of a long interval what is accessed in a moment, if the policy wants to know that.
     pub(super) fn glance<M: Machine>(&self, machine: &mut M, observation: &mut Observation) {
         // A recording has them already.
         let is_wanted = observation.glances.is_empty() && self.policy.glances();
-        if is_wanted && machine.can_glance() && !self.shows_a_moment(observation) {
-            machine.rest(Interval::SHORTEST);
-            observation.glances = machine.glance();
+        if is_wanted && !self.shows_a_moment(observation) {
+            observation.glances = after_a_moment(machine);
         }
     }
 

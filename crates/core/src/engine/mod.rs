@@ -27,6 +27,7 @@ mod would;
 pub use budgets::Budgets;
 pub use closeup::{Closeup, RegionView, Verdict};
 pub use gains::MeasuredGain;
+pub use glance::after_a_moment;
 pub use interval::Interval;
 pub use report::{Covered, ProcessSummary, Rest, StepReport};
 pub use tally::{LastFailure, Tally};

@@ -191,13 +191,13 @@ impl Measured {
 
     /// Where all translations save so much a second, for a process that is expected to live for so many more.
     fn terms(&self, saved_a_second: f64, expected: f64, copy: f64) -> Terms {
-        Terms::measured(saved_a_second / self.translations.all() * expected, copy)
+        terms_of(self.translations.all(), saved_a_second, expected, copy)
     }
+}
 
-    /// The same where the fewest save so much.
-    fn terms_at_best(&self, saved_a_second: f64, expected: f64, copy: f64) -> Terms {
-        Terms::measured(saved_a_second / self.fewest() * expected, copy)
-    }
+/// Where so many translations save so much a second.
+fn terms_of(translations: f64, saved_a_second: f64, expected: f64, copy: f64) -> Terms {
+    Terms::measured(saved_a_second / translations * expected, copy)
 }
 
 impl Life {
@@ -343,7 +343,12 @@ impl Paybacks {
             let affordable = life.affordable(soonest, copy, watching, &gain);
             best.pays().then_some(affordable)
         };
-        let hoped_for = affordable(&measured.terms_at_best(gain.saved_at_most(), expected, copy));
+        let hoped_for = affordable(&terms_of(
+            measured.fewest(),
+            gain.saved_at_most(),
+            expected,
+            copy,
+        ));
         let affordable = affordable(&terms);
         // Where it uses all of its memory there is nothing to find out.
         let hoped_for = hoped_for.filter(|_| !measured.uses_all);

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use mega_core::engine::Interval;
+use mega_core::engine::{Interval, after_a_moment};
 use mega_core::{Machine, ProcessId};
 use mega_linux::guest::Vmms;
 use mega_linux::process::claim::{Claim, Claims};
@@ -176,9 +176,8 @@ impl<W: Write> Recorder<W> {
         let at = self.passed();
         let cpu_before = self.machine.cpu_time();
         let mut observation = self.machine.observe()?;
-        if !Interval::is_moment(observation.interval) && self.machine.can_glance() {
-            self.machine.rest(Interval::SHORTEST);
-            observation.glances = self.machine.glance();
+        if !Interval::is_moment(observation.interval) {
+            observation.glances = after_a_moment(&mut self.machine);
         }
         let cpu = self.machine.cpu_time().saturating_sub(cpu_before);
         observation.normalise();
