@@ -229,6 +229,19 @@ fn measuring_leaves_a_part_of_the_touches_a_part() {
     );
 }
 
+/// In a moment nearly all pages would be touched, and a small part of their bits is set.
+#[test]
+fn there_is_no_glance_where_touches_stand_for_others() {
+    for (stands_for, can) in [(1, true), (256, false)] {
+        let program = Touching {
+            stands_for,
+            ..Touching::new(Order::Random, 1000)
+        };
+        let (machine, _) = start(program, Walk::Native, Thp::Never);
+        assert_eq!(machine.can_glance(), can, "{stands_for}");
+    }
+}
+
 /// To find all pages of much memory takes longer than is looked at them.
 #[test]
 fn what_takes_long_to_find_is_looked_at() {
