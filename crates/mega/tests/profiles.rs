@@ -12,6 +12,7 @@ use std::process::{Command, Output};
 
 use live::{mega, run, text};
 use mega_core::profile::{Key, MappingClass, MappingKind, MappingSummary, Profile, RunSummary};
+use mega_core::worth::Estimate;
 use mega_linux::profile::Store;
 use serde_json::Value;
 use tempfile::TempDir;
@@ -43,6 +44,10 @@ impl Place {
                 started_huge: false,
                 seconds: 10.0,
             });
+            if pages == 512 {
+                let share = Estimate::within(0.31, 0.27, 0.35);
+                profile.learn_gain(&RunSummary::default(), share);
+            }
             store.write(&profile).expect("written");
             profile.key.name
         });
@@ -92,8 +97,16 @@ fn profiles_are_listed_and_shown() {
     let shown = place.json(&["show", &place.names[1]]);
     assert_eq!(shown["mappings"][0]["next_time"]["faults"], "base");
     assert_eq!(shown["mappings"][0]["next_time"]["why"], "sparse");
-    let words = text(&run(place.mega().args(["show", "sparse"])).stdout);
-    assert!(words.contains("base pages (sparse)"), "{words}");
+    for (name, says) in [
+        ("sparse", ["base pages (sparse)", "save not measured"]),
+        (
+            "dense",
+            ["huge pages", "save 31 % (27 to 35 %) of its CPU time"],
+        ),
+    ] {
+        let words = text(&run(place.mega().args(["show", name])).stdout);
+        assert!(says.iter().all(|says| words.contains(says)), "{words}");
+    }
 }
 
 #[test]

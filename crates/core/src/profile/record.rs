@@ -6,6 +6,7 @@ use super::class::MappingClass;
 use super::key::Key;
 use super::summary::{MappingSummary, RunSummary};
 use crate::page::{HUGE_PAGE_SIZE, PAGES_PER_REGION};
+use crate::worth::Estimate;
 
 /// The version of a [`Profile`]'s form. It changes when a field changes its meaning or goes away.
 pub const VERSION: u32 = 1;
@@ -44,6 +45,10 @@ pub struct Profile {
     pub resident_base: Option<u64>,
     /// The same of the last run with huge pages from the start.
     pub resident_huge: Option<u64>,
+    /// The share of its CPU time that huge pages would save, as measured in the last run with base pages at first. `None` where none
+    /// was measured.
+    #[serde(default)]
+    pub saved_share: Option<Estimate>,
     /// Each class of mappings, in order.
     pub mappings: Vec<MappingProfile>,
 }
@@ -121,6 +126,7 @@ impl Profile {
             runs: 0,
             resident_base: None,
             resident_huge: None,
+            saved_share: None,
             mappings: Vec::new(),
         }
     }
@@ -207,6 +213,14 @@ impl Profile {
         self.mappings.truncate(MOST_CLASSES);
         self.mappings.sort_by_key(|known| known.class);
         wrong
+    }
+
+    /// Learns what share of its CPU time huge pages would save the program, as measured in that run. A run with huge pages from the
+    /// start has no base pages left that would show it.
+    pub fn learn_gain(&mut self, run: &RunSummary, saved_share: Estimate) {
+        if !run.started_huge {
+            self.saved_share = Some(saved_share);
+        }
     }
 }
 

@@ -7,6 +7,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::observation::RegionObservation;
 use crate::page::{HUGE_PAGE_SIZE, PAGES_PER_REGION, PageSize, Region};
+use crate::worth::Estimate;
 
 const MEMORY: MappingClass = MappingClass {
     kind: MappingKind::Anonymous,
@@ -137,6 +138,17 @@ fn a_program_that_became_sparse_is_found_out_and_told() {
             profile.learn(&Program::dense().run(false, true));
         }
         assert_eq!(profile.verdict(MEMORY), Verdict::Huge);
+    }
+}
+
+#[test]
+fn what_huge_pages_save_is_kept_from_the_last_run_with_base_pages() {
+    let dense = Program::dense();
+    let (base, huge) = (dense.run(false, true), dense.run(true, false));
+    let mut profile = profile();
+    for (run, measured, kept) in [(&base, 0.4, 0.4), (&huge, 0.0, 0.4), (&base, 0.1, 0.1)] {
+        profile.learn_gain(run, Estimate::exact(measured));
+        assert_eq!(profile.saved_share, Some(Estimate::exact(kept)));
     }
 }
 

@@ -214,7 +214,10 @@ fn parse(text: &[u8]) -> Result<Profile, String> {
     }
     let profile: Profile = serde_json::from_slice(text).map_err(damaged)?;
     let within = |share: f64| (0.0..=1.0).contains(&share);
-    let sound = profile.mappings.iter().all(|known| {
+    let is_gain_sound = profile
+        .saved_share
+        .is_none_or(|share| share.holds(share.value));
+    let is_sound = profile.mappings.iter().all(|known| {
         [known.filled, known.zeros, known.waste]
             .into_iter()
             .flatten()
@@ -222,7 +225,7 @@ fn parse(text: &[u8]) -> Result<Profile, String> {
             && within(known.ended_huge)
             && known.filled_seconds >= 0.0
     });
-    if !sound {
+    if !is_sound || !is_gain_sound {
         return Err("is damaged (a share is not within 0 to 1)".to_owned());
     }
     Ok(profile)

@@ -6,13 +6,14 @@ use std::process::ExitCode;
 use mega_core::bytes;
 use mega_core::profile::{Key, MappingProfile, Profile, Verdict};
 use mega_core::table::Table;
+use mega_core::worth::Estimate;
 use mega_linux::profile::{Store, Stored};
 use serde::Serialize;
 
 use crate::cli::{ForgetProfiles, Profiles, ProfilesCommand, ShowProfile};
 use crate::exit::Failure;
 use crate::output;
-use crate::report::VERSION;
+use crate::report::{VERSION, gain};
 use crate::share::percent;
 
 /// What `mega profiles list --json` prints.
@@ -33,6 +34,7 @@ struct ProfileReport {
     runs: u64,
     resident_base: Option<u64>,
     resident_huge: Option<u64>,
+    saved_share: Option<Estimate>,
     as_a_whole: Verdict,
     mappings: Vec<MappingReport>,
 }
@@ -60,6 +62,7 @@ impl From<Stored> for ProfileReport {
             runs,
             resident_base,
             resident_huge,
+            saved_share,
             mappings,
             ..
         } = profile;
@@ -74,6 +77,7 @@ impl From<Stored> for ProfileReport {
             runs,
             resident_base,
             resident_huge,
+            saved_share,
             as_a_whole,
             mappings: mappings.collect(),
         }
@@ -213,6 +217,11 @@ fn in_words(profile: &ProfileReport) -> String {
         output::bytes_or_dash(profile.resident_base),
         output::bytes_or_dash(profile.resident_huge)
     );
+    let gain = profile.saved_share.map_or_else(
+        || "not measured".to_owned(),
+        |saved| format!("{} of its CPU time", gain::share(saved)),
+    );
+    let _ = writeln!(text, "  huge pages  save {gain}");
     if profile.mappings.is_empty() {
         return text;
     }

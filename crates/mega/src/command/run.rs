@@ -86,7 +86,6 @@ pub(super) fn run(args: &Run) -> Result<ExitCode, Failure> {
         &notes,
     );
     let code = program.wait();
-    let profiles = learnt(profiling, &notes);
     let state = match managing {
         Ok((worker, server)) => {
             drop(server);
@@ -97,6 +96,7 @@ pub(super) fn run(args: &Run) -> Result<ExitCode, Failure> {
             None
         }
     };
+    let profiles = learnt(profiling, state.as_ref(), &notes);
     // Put the global mode back before saying anything.
     drop(fault);
     let notes = std::mem::take(&mut *notes.lock().unwrap_or_else(PoisonError::into_inner));
@@ -123,10 +123,16 @@ fn profiles(args: &Run) -> Option<Store> {
 }
 
 /// Learns from the run. What goes wrong disturbs nothing else.
-fn learnt(profiling: Option<Result<Profiling, Failure>>, notes: &Notes) -> Vec<ProfileUse> {
+fn learnt(
+    profiling: Option<Result<Profiling, Failure>>,
+    state: Option<&ManagerStatus>,
+    notes: &Notes,
+) -> Vec<ProfileUse> {
+    let measured = state.map(measured).into_iter().flatten();
+    let saved = measured.map(|(pid, gain)| (pid, gain.saved_share));
     let (profiles, lines) = match profiling {
         None => return Vec::new(),
-        Some(Ok(profiling)) => profiling.finish(),
+        Some(Ok(profiling)) => profiling.finish(&saved.collect()),
         Some(Err(failure)) => (Vec::new(), vec![failure.to_string()]),
     };
     lines.iter().for_each(|line| note(notes, line));
@@ -319,12 +325,16 @@ fn summary(state: &ManagerStatus) -> String {
     lines.join("\n")
 }
 
+/// The processes whose gain was measured, of those that were there at the last observation.
+fn measured(state: &ManagerStatus) -> impl Iterator<Item = (u32, GainReport)> {
+    let processes = state.groups.iter().flat_map(|group| &group.processes);
+    processes.filter_map(|process| Some((process.pid, process.gain?)))
+}
+
 /// What huge pages saved the processes that they saved most, as it was measured before they were made.
 fn gains(state: &ManagerStatus) -> impl Iterator<Item = String> {
     const TOLD: usize = 3;
-    let processes = state.groups.iter().flat_map(|group| &group.processes);
-    let measured = processes.filter_map(|process| Some((process.pid, process.gain?)));
-    let mut gains: Vec<(u32, GainReport)> = measured.collect();
+    let mut gains: Vec<(u32, GainReport)> = measured(state).collect();
     gains.sort_by(|(_, one), (_, other)| {
         let saved = |gain: &GainReport| gain.saved_cpus().value;
         saved(other).total_cmp(&saved(one))

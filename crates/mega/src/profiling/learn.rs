@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use mega_core::profile::{LEAST_TOUCHED, MappingLook, Profile, RunSummary};
+use mega_core::worth::Estimate;
 use mega_core::{Machine, ProcessId, RegionRef};
 use mega_linux::profile::Look;
 
@@ -49,8 +50,9 @@ impl Watcher {
         }
     }
 
-    /// Changes and keeps the profiles: of each program by the process that had the most memory.
-    pub(super) fn learn(self) -> (Vec<ProfileUse>, Vec<String>) {
+    /// Changes and keeps the profiles: of each program by the process that had the most memory. `saved` is the share of its CPU time
+    /// that huge pages would save a process of that pid, where that was measured.
+    pub(super) fn learn(self, saved: &BTreeMap<u32, Estimate>) -> (Vec<ProfileUse>, Vec<String>) {
         let Watcher {
             store,
             subjects,
@@ -58,24 +60,27 @@ impl Watcher {
             mut notes,
             ..
         } = self;
-        let mut largest: BTreeMap<String, (RunSummary, Subject)> = BTreeMap::new();
-        for subject in subjects.into_values().chain(ended) {
+        let mut largest: BTreeMap<String, (ProcessId, RunSummary, Subject)> = BTreeMap::new();
+        for (process, subject) in subjects.into_iter().chain(ended) {
             let latest = subject.learner.summary();
             let mut summary = subject.found_wrong.clone().unwrap_or(latest);
             summary.started_huge |= subject.done.ready + subject.done.promoted > 0;
             let name = &subject.key.name;
-            let known = largest.get(name).map_or(0, |(known, _)| known.resident);
+            let known = largest.get(name).map_or(0, |(_, known, _)| known.resident);
             if summary.resident > known && summary.resident >= LEAST_TOUCHED {
-                largest.insert(name.clone(), (summary, subject));
+                largest.insert(name.clone(), (process, summary, subject));
             }
         }
         let mut reports = Vec::new();
-        for (name, (summary, subject)) in largest {
+        for (name, (process, summary, subject)) in largest {
             let Subject { key, done, .. } = subject;
             // Another run may have ended meanwhile.
             let stored = store.read(&name).ok().flatten();
             let mut profile = stored.map_or_else(|| Profile::new(key), |stored| stored.profile);
             let wrong = profile.learn(&summary);
+            if let Some(&saved_share) = saved.get(&process.pid) {
+                profile.learn_gain(&summary, saved_share);
+            }
             if let Err(error) = store.write(&profile) {
                 notes.push(error.to_string());
                 continue;

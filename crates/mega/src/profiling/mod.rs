@@ -8,12 +8,14 @@ mod learn;
 mod subject;
 mod watcher;
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 
 use mega_core::profile::Verdict;
+use mega_core::worth::Estimate;
 use mega_linux::Host;
 use mega_linux::kernel::Kernel;
 use mega_linux::profile::{self, Store};
@@ -74,12 +76,13 @@ impl Profiling {
         Ok(Profiling { stop, thread })
     }
 
-    /// Ends it, learns, and keeps what was learnt. Returns what came of each program with a profile, and what went wrong.
-    pub(crate) fn finish(self) -> (Vec<ProfileUse>, Vec<String>) {
+    /// Ends it, learns, and keeps what was learnt; `saved` is the share of its CPU time that huge pages would save a process of that
+    /// pid, where that was measured. Returns what came of each program with a profile, and what went wrong.
+    pub(crate) fn finish(self, saved: &BTreeMap<u32, Estimate>) -> (Vec<ProfileUse>, Vec<String>) {
         // A thread that has ended needs no word.
         let _ = self.stop.send(());
         match self.thread.join() {
-            Ok(watcher) => watcher.learn(),
+            Ok(watcher) => watcher.learn(saved),
             Err(_) => {
                 let line = "looking on stopped by an internal error, which is a bug";
                 (Vec::new(), vec![line.to_owned()])

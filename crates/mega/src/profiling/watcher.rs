@@ -35,7 +35,7 @@ pub(super) struct Watcher {
     refreshes: u64,
     pub(super) subjects: BTreeMap<ProcessId, Subject>,
     /// Of processes that ended or started another program.
-    pub(super) ended: Vec<Subject>,
+    pub(super) ended: Vec<(ProcessId, Subject)>,
     pub(super) notes: Vec<String>,
 }
 
@@ -149,7 +149,7 @@ impl Watcher {
         let look = match profile::look(&self.host, process) {
             Ok(look) => look,
             // Gone; or not to be seen for now, or ever.
-            Err(_) => return self.end(subject),
+            Err(_) => return self.end(process, subject),
         };
         subject.looked(kernel.now().saturating_sub(now), resident);
         if subject.layout.is_empty() {
@@ -160,7 +160,7 @@ impl Watcher {
             }
         } else if subject.layout != look.layout {
             // It started another program.
-            self.end(subject);
+            self.end(process, subject);
             return self.begin(process);
         }
         let acted = self.go_ahead(process, &mut subject, &look);
@@ -173,9 +173,9 @@ impl Watcher {
     }
 
     /// Keeps what was seen of a process that ended or started another program, if there is something to learn from.
-    fn end(&mut self, subject: Subject) {
+    fn end(&mut self, process: ProcessId, subject: Subject) {
         if subject.learner.summary().resident >= LEAST_TOUCHED {
-            self.ended.push(subject);
+            self.ended.push((process, subject));
         }
     }
 }
