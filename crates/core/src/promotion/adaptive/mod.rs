@@ -35,6 +35,8 @@
 mod deal;
 mod demote;
 mod giant;
+mod life;
+mod measured;
 mod payback;
 mod pressure;
 mod promote;
@@ -56,7 +58,8 @@ use crate::process::ProcessId;
 use super::Policy;
 use super::tracked::Tracked;
 
-use payback::{Made, Paybacks};
+use life::Made;
+use payback::Paybacks;
 use pressure::Pressure;
 pub(super) use settings::INFO;
 use settings::Settings;

@@ -1,11 +1,4 @@
-//! What huge pages are worth for each process, and how many of its promotions are paid back.
-//!
-//! What has lived for a time is expected to live for about as long again. So a translation less is worth what it saves in that time, or
-//! in the horizon where that is shorter. The process may end at once all the same, and then the price of its promotions is lost. So:
-//!
-//! - What is paid back [soon](SOON) after the start is promoted in one go: a program that lives for a few seconds has it back.
-//! - Else promotions go no further ahead of what they have saved than a [small part](DEBT) of the time that the process has lived
-//!   beyond that. The more is huge, the more is saved, and the faster it goes on.
+//! What huge pages are worth for each process, what is offered to it by that, and what has to be found out first.
 //!
 //! Where nobody can measure what a process would gain, a usual value stands in, and none of that is asked.
 
@@ -13,49 +6,19 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use crate::engine::Interval;
-use crate::gain::{Circumstances, Gain, HAS_GROWN, MEASURE_AGAIN, Price};
+use crate::gain::{Circumstances, Gain, Price};
 use crate::observation::{Observation, ProcessObservation, RegionObservation};
 use crate::page::{BASE_PAGE_SIZE, REGIONS_PER_SPAN};
 use crate::process::ProcessId;
 
 use super::deal::Terms;
+use super::life::{Asked, Life, Made};
+use super::measured::{Measured, terms_of};
 use super::usual::Usual;
 
-/// CPU seconds that a process must have had since it was measured, to be measured again, so that measurements take half a percent of
-/// them.
-const MEASURE_AFTER: f64 = 12.0;
-/// A process is at work while it uses at least this part of one CPU, or of what it has used in the mean since it started where that is
-/// less. One that rests is not measured again: that would tell nothing of what it gains.
-const AT_WORK: f64 = 0.5;
 /// CPU seconds of a measurement of a process that uses a CPU: up to 0.03 of the manager's, and about as much of its own (1 GiB, a 2-core
 /// virtual machine, Linux 6.18).
 const MEASUREMENT: f64 = 0.06;
-/// CPU seconds to find out what a process accesses: for each mapped base page to clear its bit, and for each that the process touches to
-/// set it again (16 and 60 ms a GiB on a 2-core virtual machine, Linux 6.18). What follows is bounded by itself.
-const CLEAR: f64 = 0.06e-6;
-const SET_AGAIN: f64 = 0.24e-6;
-
-/// What is paid back before a process has this age, in seconds, is paid back soon: if it lives for five, it has it back and the time that
-/// promoting took.
-const SOON: f64 = 4.5;
-
-/// What promotions may cost beyond what they have saved, with all that it takes to decide on them: CPU time, by that which the process has
-/// had since it was as old as it takes until one is paid back. What is huge by then saves ever more. So whenever the process ends, it has
-/// lost 1.25 % of its time at most (the property `a_program_that_ends_at_any_time_has_lost_little`).
-const DEBT: f64 = 0.0125;
-
-/// The share of what could be promoted that counts as nearly all of it. The meter finds 0.97 to 1 where a program touches its memory
-/// at random (random and chase in `docs/results/worth/report.md`).
-const NEARLY_ALL: f64 = 0.75;
-
-/// What a process has in huge pages.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Made {
-    /// Regions mapped by huge pages.
-    pub(super) regions: usize,
-    /// Translations that their promotions took away.
-    pub(super) translations: f64,
-}
 
 /// What promotions could still do for a process.
 #[derive(Clone, Copy, Debug, Default)]
@@ -80,182 +43,6 @@ pub(super) struct Offer {
 #[derive(Debug, Default)]
 pub(super) struct Paybacks {
     lives: BTreeMap<ProcessId, Life>,
-}
-
-/// There may be many thousands that rest: what only measured ones have is apart.
-#[derive(Clone, Debug, Default)]
-struct Life {
-    /// Seconds since it started, as far as that is known; since it was first observed where it is not.
-    lived: f64,
-    /// CPU seconds that it has had since it started; `None` where that is not known.
-    worked: Option<f64>,
-    /// Whether it rested in the last interval, as far as that is known.
-    rested: bool,
-    /// What was huge at the last observation.
-    made: Made,
-    huge: Option<Box<Measured>>,
-    giant: Option<Box<Measured>>,
-    asked: Asked,
-    /// CPU seconds that measurements cost, and promotions since the first one; and what those saved since.
-    spent: f64,
-    saved: f64,
-    /// What was promoted before the last measurement saves, in CPU seconds a second.
-    saving: f64,
-    /// Whether promotions are affordable, for which it may have to be known what it accesses.
-    is_watched: bool,
-    /// Whether that was known at the last decision.
-    is_known: bool,
-    /// Whether that was known last though it was not watched: it rested.
-    is_known_by_rest: bool,
-    /// Whether it was to be watched from the last observation on, so that this one knows what it accessed.
-    was_watched: bool,
-    /// Whether a glance has shown what of it is in use, and whether that at the last observation did.
-    was_glanced_at: bool,
-    is_shown: bool,
-}
-
-/// What has to be known first, as of the last decision: what so many translations are worth, of base pages or of huge ones.
-#[derive(Clone, Copy, Debug, Default)]
-struct Asked {
-    huge: Option<f64>,
-    giant: Option<f64>,
-    /// Whether it waits to know what it takes to have a block backed.
-    price: bool,
-}
-
-/// What one page size would gain a process in place of the next smaller one.
-#[derive(Clone, Copy, Debug)]
-struct Measured {
-    /// How long it had lived then, in seconds, and how long it had worked.
-    at: f64,
-    worked: Option<f64>,
-    /// `None` where it could not be measured.
-    gain: Option<Gain>,
-    /// Translations that promotions had taken away by then.
-    made: f64,
-    /// Translations that could be taken away then.
-    left: f64,
-    /// Whether it touched nearly all that it had, so that no region is worth much more than another, and it need not be known which
-    /// ones are in use.
-    uses_all: bool,
-    /// Translations that the gain is about, as seen since: what was not there when it was measured has its share in it.
-    translations: Usual,
-    /// Base pages that it kept touching while it was measured. The gain may be in these alone, until a glance shows what is hot.
-    working_set: f64,
-    was_glanced_at: bool,
-    /// CPU seconds that it takes to clear the bits of all that is mapped, as of when it was not yet known what of it is in use.
-    clearing: f64,
-}
-
-impl Measured {
-    /// Whether it should be measured again, of a process that has lived so far and has so much left.
-    fn is_old(&self, life: &Life, left: f64) -> bool {
-        let cpus = self.gain.map_or(1.0, |gain| gain.cpus.max(1.0));
-        let worked = life.worked.zip(self.worked);
-        let worked_since =
-            worked.map_or((life.lived - self.at) * cpus, |(now, before)| now - before);
-        let has_worked = worked.is_some_and(|(now, before)| now >= before * MEASURE_AGAIN);
-        let is_due = has_worked || life.lived >= self.at * MEASURE_AGAIN;
-        let has_grown = left >= self.left * HAS_GROWN;
-        is_due && !life.rested && (worked_since >= MEASURE_AFTER || has_grown)
-    }
-
-    /// The same where nobody knows what the process accesses, but what of its base pages it keeps touching.
-    fn of_working_set(self) -> Self {
-        Measured {
-            uses_all: self.working_set >= NEARLY_ALL * self.left,
-            translations: Usual::new(self.left.min(self.working_set)),
-            ..self
-        }
-    }
-
-    /// CPU seconds that it takes to find out what of it is in use.
-    fn watching(&self) -> f64 {
-        self.clearing + SET_AGAIN * self.fewest()
-    }
-
-    /// The fewest translations that the gain may be in.
-    fn fewest(&self) -> f64 {
-        let all = self.translations.all();
-        if self.was_glanced_at {
-            all
-        } else {
-            all.min(self.working_set).max(1.0)
-        }
-    }
-
-    /// Translations that promotions took away since.
-    fn made_since(&self, made: f64) -> f64 {
-        (made - self.made).max(0.0)
-    }
-
-    /// Where all translations save so much a second, for a process that is expected to live for so many more.
-    fn terms(&self, saved_a_second: f64, expected: f64, copy: f64) -> Terms {
-        terms_of(self.translations.all(), saved_a_second, expected, copy)
-    }
-}
-
-/// Where so many translations save so much a second.
-fn terms_of(translations: f64, saved_a_second: f64, expected: f64, copy: f64) -> Terms {
-    Terms::measured(saved_a_second / translations * expected, copy)
-}
-
-impl Life {
-    /// An interval of so many seconds passes, at whose end it has had so much CPU time and so much is huge.
-    #[allow(clippy::cast_precision_loss)]
-    fn pass(&mut self, interval: f64, worked: Option<f64>, made: Made, price: &Price) {
-        let known = self.huge.as_deref().copied();
-        if let Some((measured, gain)) = known.and_then(|known| Some((known, known.gain?))) {
-            let promotions = made.regions.saturating_sub(self.made.regions) as f64;
-            self.spent += promotions * price.cpu_seconds(&gain);
-            let mean = f64::midpoint(self.made.translations, made.translations);
-            self.saved += self.saving_of(&measured, &gain, mean) * interval;
-        }
-        self.lived += interval;
-        let before = std::mem::replace(&mut self.worked, worked);
-        let worked_now = worked.zip(before).map(|(now, before)| now - before);
-        self.rested = worked_now.is_some_and(|now| now < self.work_in(interval));
-        self.made = made;
-        self.asked = Asked::default();
-    }
-
-    /// CPU seconds that it has at least in such an interval while it is at work.
-    fn work_in(&self, interval: f64) -> f64 {
-        let mean = self.worked.map_or(0.0, |worked| worked / self.lived);
-        AT_WORK * mean.min(1.0) * interval
-    }
-
-    /// Decides whether to watch it, where so many promotions may be affordable, `None` if none pays, and it is shown already what is hot
-    /// or not.
-    fn watch_for(&mut self, promotions: Option<usize>, is_shown: bool, knows_blocks: bool) {
-        // To find out what is in use takes more than to keep knowing it.
-        let is_worth_it = promotions.is_some_and(|count| count > 0 || self.is_watched);
-        // What is known of no block may turn out ten times as dear, and then it would have been watched for nothing.
-        let may_watch = self.is_watched || knows_blocks;
-        self.is_watched = is_worth_it && may_watch;
-        self.asked.price = is_worth_it && !may_watch && !is_shown;
-    }
-
-    /// What promotions that took away so many translations save, in CPU seconds a second.
-    fn saving_of(&self, measured: &Measured, gain: &Gain, made: f64) -> f64 {
-        let kept = (made / measured.made.max(1.0)).min(1.0);
-        let share = (measured.made_since(made) / measured.translations.all()).min(1.0);
-        kept * self.saving + share * gain.saved_share.value.max(0.0) * gain.cpus
-    }
-
-    /// How many promotions are affordable, of which the best is paid back in so many seconds at the `soonest`: where the process gains
-    /// the most that its measurement does not rule out. To promote all in one go takes more: that it is paid back soon by what the
-    /// process most likely gains.
-    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
-    fn affordable(&self, soonest: f64, copy: f64, watching: f64, gain: &Gain) -> usize {
-        let share = gain.saved_share;
-        let likely = soonest * share.high / share.value;
-        if self.lived + likely <= SOON {
-            return usize::MAX;
-        }
-        let room = self.saved + DEBT * gain.cpus * (self.lived - soonest) - self.spent - watching;
-        (room / copy) as usize
-    }
 }
 
 impl Paybacks {
@@ -323,13 +110,13 @@ impl Paybacks {
         let is_known = left.is_known || measured.uses_all;
         let is_news = left.is_known && !was_known && !measured.uses_all;
         if is_news && life.is_watched {
-            life.spent += measured.clearing + SET_AGAIN * seen;
+            life.spent += measured.watching_of(seen);
         }
         match is_known {
             true if is_news => measured.translations = Usual::new(seen),
             true if life.rested => {}
             true => measured.translations.see(seen),
-            false => measured.clearing = CLEAR * seen,
+            false => measured.maps(seen),
         }
         let measured = **measured;
         // The meter may miss touches: only what surely is not paid back is left alone.
