@@ -164,10 +164,8 @@ fn heat_map(
         compacted.for_each(|compacted| heat.add_compacted(compacted));
         let calls = look.calls.iter().filter(|call| call.process == process);
         calls.for_each(|call| heat.add_call(call));
-        let seen = look.observation.processes.iter();
-        if let Some(seen) = seen.into_iter().find(|seen| seen.process == process) {
-            heat.add(look.at, seen);
-        }
+        let mut seen = look.observation.processes.iter();
+        heat.add(look.at, seen.find(|seen| seen.process == process));
     }
     Ok(Some(heat))
 }

@@ -76,7 +76,7 @@ fn cells(picture: &mut Picture, heat: &HeatMap) -> f64 {
             ..style(10, false, FAINT)
         };
         picture.text(LEFT - 6.0, y + CELL - 2.0, end, &label);
-        runs(picture, row, y);
+        runs(picture, heat.shown(row), y);
         marks(picture, row, y);
         y += CELL;
     }
@@ -111,15 +111,13 @@ fn compacted(picture: &mut Picture, heat: &HeatMap, bottom: f64) -> f64 {
 }
 
 /// Neighbours of one colour are one rectangle.
-fn runs(picture: &mut Picture, row: &Row, y: f64) {
+fn runs(picture: &mut Picture, shown: impl Iterator<Item = Shown>, y: f64) {
+    let colours: Vec<_> = shown.map(colour).collect();
     let mut x = LEFT;
-    for alike in row
-        .cells
-        .chunk_by(|one, next| colour(one.shown()) == colour(next.shown()))
-    {
+    for alike in colours.chunk_by(|one, next| one == next) {
         #[allow(clippy::cast_precision_loss, reason = "a small number")]
         let width = alike.len() as f64 * CELL;
-        if let Some(colour) = alike.first().and_then(|cell| colour(cell.shown())) {
+        if let Some(colour) = alike.first().copied().flatten() {
             picture.rectangle(x, y, width, CELL, colour);
         }
         x += width;

@@ -53,13 +53,11 @@ fn encode(
     encoder.add_itxt_chunk("Description".to_owned(), description(heat))?;
     let mut pixels = Vec::new();
     for row in &heat.rows {
-        let line: Vec<u8> = row
-            .cells
-            .iter()
-            .flat_map(|cell| {
-                let colour = colour(cell.shown()).map_or(WHITE, rgb);
-                std::iter::repeat_n(colour, wide).flatten()
-            })
+        let colours = heat
+            .shown(row)
+            .map(|shown| colour(shown).map_or(WHITE, rgb));
+        let line: Vec<u8> = colours
+            .flat_map(|colour| std::iter::repeat_n(colour, wide).flatten())
             .collect();
         for _ in 0..high {
             pixels.extend_from_slice(&line);
@@ -121,6 +119,7 @@ mod tests {
         HeatMap {
             pid: 7,
             column_seconds: 1.0,
+            looks: vec![1; columns],
             rows: (0..rows).map(row).collect(),
             compacted: Vec::new(),
         }

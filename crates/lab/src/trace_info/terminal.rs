@@ -85,11 +85,7 @@ fn map(heat: &HeatMap, seconds: f64) -> String {
         String::from_iter(SHADES)
     );
     for row in &heat.rows {
-        let cells: String = row
-            .cells
-            .iter()
-            .map(|cell| character(cell.shown()))
-            .collect();
+        let cells: String = heat.shown(row).map(character).collect();
         let _ = writeln!(text, "{:>12x} |{cells}|", row.start);
     }
     text += &actions(heat);

@@ -35,6 +35,8 @@ pub struct HeatMap {
     pub pid: u32,
     /// The time that a column stands for.
     pub column_seconds: f64,
+    /// Looks in each column.
+    pub looks: Vec<u64>,
     /// By address. What was never mapped has none.
     pub rows: Vec<Row>,
     /// What the manager's compaction did, by time. It is no process's own.
@@ -143,6 +145,7 @@ impl HeatMap {
         (!rows.is_empty()).then_some(HeatMap {
             pid,
             column_seconds,
+            looks: vec![0; columns],
             rows,
             compacted: vec![CompactedCell::default(); columns],
         })
@@ -155,8 +158,7 @@ impl HeatMap {
             reason = "a column"
         )]
         let column = (at.as_secs_f64() / self.column_seconds) as usize;
-        let columns = self.rows.first().map_or(0, |row| row.cells.len());
-        column.min(columns.saturating_sub(1))
+        column.min(self.looks.len().saturating_sub(1))
     }
 
     /// Adds an action of a manager on this process. What never was mapped has no place.
@@ -213,9 +215,26 @@ impl HeatMap {
         }
     }
 
-    /// Adds a look at the process.
-    pub fn add(&mut self, at: Duration, seen: &ProcessObservation) {
+    /// What a row's cells show from left to right: each what was seen at its looks, or at the last look before where it has none.
+    pub fn shown<'a>(&'a self, row: &'a Row) -> impl Iterator<Item = Shown> + 'a {
+        let mut last = Shown::Nothing;
+        row.cells.iter().zip(&self.looks).map(move |(cell, looks)| {
+            if *looks > 0 {
+                last = cell.shown();
+            }
+            last
+        })
+    }
+
+    /// Adds a look, at which the process was there or not.
+    pub fn add(&mut self, at: Duration, seen: Option<&ProcessObservation>) {
         let column = self.column(at);
+        if let Some(looks) = self.looks.get_mut(column) {
+            *looks += 1;
+        }
+        let Some(seen) = seen else {
+            return;
+        };
         let mut place = 0;
         for region in &seen.regions {
             let start = region.region.start();
@@ -309,22 +328,23 @@ mod tests {
             HeatMap::new(1, &regions, Duration::from_secs(64), Resolution::TEXT).expect("rows");
         assert_eq!(heat.rows.len(), 22, "three regions in each");
         let (base, huge) = (PageSize::Base, PageSize::Huge);
-        heat.add(Duration::ZERO, &seen(false, &[(100, 512, base)]));
-        heat.add(
-            Duration::from_secs(64),
-            &seen(
-                true,
-                &[
-                    (100, 512, base),
-                    (102, 0, base),
-                    (103, 512, huge),
-                    (9000, 0, base),
-                ],
-            ),
+        let first = seen(false, &[(100, 512, base)]);
+        let last = seen(
+            true,
+            &[
+                (100, 512, base),
+                (102, 0, base),
+                (103, 512, huge),
+                (9000, 0, base),
+            ],
         );
-        let shown = |row: usize, column: usize| heat.rows[row].cells[column].shown();
+        heat.add(Duration::ZERO, Some(&first));
+        heat.add(Duration::from_secs(40), None);
+        heat.add(Duration::from_secs(64), Some(&last));
+        let shown = |row: usize, column: usize| heat.shown(&heat.rows[row]).nth(column).unwrap();
         assert_eq!(shown(0, 0), Shown::Unknown);
-        assert_eq!(shown(0, 30), Shown::Nothing);
+        assert_eq!(shown(0, 30), Shown::Unknown, "nobody looked");
+        assert_eq!(shown(0, 50), Shown::Nothing, "it was not there");
         assert_eq!(shown(0, COLUMNS - 1), Shown::Used(0.5));
         assert_eq!(shown(1, COLUMNS - 1), Shown::Blind(true));
         assert_eq!(shown(21, COLUMNS - 1), Shown::Used(0.0));

@@ -133,9 +133,7 @@ impl Gathered {
             let compacted = look.compacted.iter();
             compacted.for_each(|compacted| heat.add_compacted(compacted));
             let mut seen = look.observation.processes.iter();
-            if let Some(seen) = seen.find(|seen| seen.process == *process) {
-                heat.add(look.at, seen);
-            }
+            heat.add(look.at, seen.find(|seen| seen.process == *process));
         }
     }
 

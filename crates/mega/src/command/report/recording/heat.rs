@@ -44,7 +44,7 @@ pub(super) fn draw(heat: &HeatMap, number: usize, title: &str, seconds: f64) -> 
         escaped(title)
     );
     for (place, row) in heat.rows.iter().enumerate() {
-        draw_row(&mut svg, row, place * CELL);
+        draw_row(&mut svg, heat, row, place * CELL);
         draw_marks(&mut svg, row, place * CELL);
     }
     let base = floor + 15;
@@ -58,7 +58,7 @@ pub(super) fn draw(heat: &HeatMap, number: usize, title: &str, seconds: f64) -> 
 }
 
 /// Neighbours that look alike are one rectangle.
-fn draw_row(svg: &mut String, row: &Row, y: usize) {
+fn draw_row(svg: &mut String, heat: &HeatMap, row: &Row, y: usize) {
     let _ = writeln!(
         svg,
         r#"<text x="{}" y="{}" text-anchor="end">{:x}</text>"#,
@@ -67,13 +67,10 @@ fn draw_row(svg: &mut String, row: &Row, y: usize) {
         row.start
     );
     let mut x = LEFT;
-    let alike = |one: &_, next: &_| class(one) == class(next);
-    for run in row
-        .cells
-        .chunk_by(|one, next| alike(&one.shown(), &next.shown()))
-    {
+    let classes: Vec<_> = heat.shown(row).map(|shown| class(&shown)).collect();
+    for run in classes.chunk_by(|one, next| one == next) {
         let width = run.len() * CELL;
-        if let Some(class) = run.first().and_then(|cell| class(&cell.shown())) {
+        if let Some(class) = run.first().copied().flatten() {
             let _ = writeln!(
                 svg,
                 r#"<rect class="{class}" x="{x}" y="{y}" width="{width}" height="{CELL}"/>"#
