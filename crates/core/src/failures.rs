@@ -6,13 +6,15 @@
 //! |---|---|---|
 //! | busy, not huge, no answer | 1, then 2, 4 and so on | - |
 //! | no memory | the same; a span without a chunk 8 at first | all promotions to pages of that size: 1, 2, 4 and so on |
-//! | not eligible | [`LONGEST_WAIT`] | - |
+//! | not eligible for a huge page | 8, then 16 and so on | - |
+//! | not eligible for another action | [`LONGEST_WAIT`] | - |
 //! | not permitted | - | all actions: [`LONGEST_WAIT`] |
 //! | a demotion in vain: nothing was given back | [`LONGEST_WAIT`], also while it is not mapped | demotions: 1, 2, 4 and so on |
 //! | left out by a dry run | for good: it was counted, once is enough | - |
 //!
-//! Most of what is not eligible is so for good (`MADV_NOHUGEPAGE`). But after a fork, 6.1 and 6.12 also refuse a region
-//! whose pages are all write-protected, until the program writes to it; 6.18 does not.
+//! What is not eligible for good (`MADV_NOHUGEPAGE`) is not observed, so one that was refused may be eligible soon: QEMU
+//! forbids huge pages only while a guest's memory comes page by page. And after a fork, 6.1 and 6.12 refuse a region whose
+//! pages are all write-protected, until the program writes to it; 6.18 does not.
 //!
 //! No wait is longer than [`LONGEST_WAIT`]. A success ends the wait of its region. A promotion that finds memory after the
 //! wait ends that of its process, and a demotion that gives something back ends that of its process's demotions. The cause of a lack is either the machine's memory or the process's memory
@@ -35,6 +37,8 @@ pub const LONGEST_WAIT: u32 = 64;
 /// What a span without a chunk waits at first, as a power of two: 8 steps, most of a minute at 5 s. To search one costs
 /// the kernel a compaction, and chunks come back slowly.
 const FIRST_WAIT_FOR_A_CHUNK: u8 = 3;
+/// What a region waits at first that is not eligible for a huge page, likewise: to be refused costs microseconds, but each region may be.
+const FIRST_WAIT_OF_THE_REFUSED: u8 = 3;
 
 /// Why an action is held back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -346,7 +350,10 @@ impl FailureMemory {
                         self.hold(action, why, |wait| wait.at_least(first).longer(now));
                         self.memory_was_short(action);
                     }
-                    Cause::NotEligible => self.hold(action, why, |_| Wait::longest(now)),
+                    Cause::NotEligible => self.hold(action, why, |wait| match action.kind {
+                        ActionKind::Promote => wait.at_least(FIRST_WAIT_OF_THE_REFUSED).longer(now),
+                        _ => Wait::longest(now),
+                    }),
                     Cause::NotPermitted => {
                         self.of_mut(action.target.process).permission = Wait::longest(now);
                     }
@@ -517,13 +524,20 @@ mod tests {
     }
 
     #[test]
-    fn what_can_never_work_is_tried_rarely_from_the_start() {
-        for cause in [Cause::NotEligible, Cause::NotPermitted] {
-            assert_eq!(
-                tries(promote(1, 0), Some(Outcome::Failed(cause)), 140),
-                [0, 65, 130]
-            );
-        }
+    fn what_is_not_permitted_is_tried_rarely_from_the_start() {
+        let refused = Some(Outcome::Failed(Cause::NotPermitted));
+        assert_eq!(tries(promote(1, 0), refused, 140), [0, 65, 130]);
+    }
+
+    #[test]
+    fn what_is_not_eligible_may_be_so_soon() {
+        let refused = Some(Outcome::Failed(Cause::NotEligible));
+        assert_eq!(tries(promote(1, 0), refused, 130), [0, 9, 26, 59, 124]);
+        let giant = Action {
+            kind: ActionKind::PromoteGiant,
+            ..promote(1, 0)
+        };
+        assert_eq!(tries(giant, refused, 140), [0, 65, 130]);
     }
 
     #[test]
