@@ -59,10 +59,10 @@ fn can_run_with(name: &str, program: &Path) -> bool {
     can_run(name)
 }
 
-/// Selects programs by this and promises 90 % of `of`, under a policy that does nothing by itself.
-fn promise(place: &Place, selected_by: &str, of: &str) {
+/// Selects programs by this and promises so much of `of`, under a policy that does nothing by itself.
+fn promise(place: &Place, selected_by: &str, of: &str, least: &str) {
     place.write(&format!(
-        "shared_memory = \"advise\"\n[defaults]\ninterval = \"250ms\"\ncpu_budget = \"100%\"\n[[select]]\nname = \"mine\"\n{selected_by}\npolicy = \"base\"\ncoverage = \"90%\"\ncoverage_of = \"{of}\"\n"
+        "shared_memory = \"advise\"\n[defaults]\ninterval = \"250ms\"\ncpu_budget = \"100%\"\n[[select]]\nname = \"mine\"\n{selected_by}\npolicy = \"base\"\ncoverage = \"{least}\"\ncoverage_of = \"{of}\"\n"
     ));
 }
 
@@ -109,10 +109,10 @@ fn guest(qemu: &Path, backend: &str) -> Command {
 }
 
 /// A daemon that keeps a promise to a copy of QEMU, which nobody else runs.
-fn promised_qemu(qemu: &Path, of: &str) -> (Place, PathBuf, Daemon) {
+fn promised_qemu(qemu: &Path, of: &str, least: &str) -> (Place, PathBuf, Daemon) {
     let place = Place::new();
     let copy = own_copy(&place, qemu);
-    promise(&place, &by_executable(&copy), of);
+    promise(&place, &by_executable(&copy), of, least);
     let daemon = Daemon::start(&place);
     (place, copy, daemon)
 }
@@ -124,7 +124,7 @@ fn with_guest(name: &str, backend: &str, of: &str, look: impl FnOnce(&Place, &st
         return;
     }
     let _alone = alone();
-    let (place, copy, daemon) = promised_qemu(qemu, of);
+    let (place, copy, daemon) = promised_qemu(qemu, of, "90%");
     let backend = format!("{backend},prealloc=on");
     let server = Server::start(&mut guest(&copy, &backend));
     live::until("the guest's memory", || {
@@ -256,7 +256,8 @@ fn a_guest_that_was_migrated_is_covered() {
         return;
     }
     let _alone = alone();
-    let (place, copy, daemon) = promised_qemu(qemu, "largest");
+    // Less than the guest's memory is resident, and 90 % of all that is are asked for: 90 % of the guest's would not always do.
+    let (place, copy, daemon) = promised_qemu(qemu, "largest", "95%");
     let file = |name: &str| place.0.path().join(name);
     let data: Vec<u8> = (1..=251).cycle().take(DATA).collect();
     std::fs::write(file("data"), &data).expect("written");
@@ -354,7 +355,7 @@ fn redis_is_covered_again_once_it_has_saved() {
     let _alone = alone();
     let place = Place::new();
     let copy = own_copy(&place, program);
-    promise(&place, &by_executable(&copy), "private");
+    promise(&place, &by_executable(&copy), "private", "90%");
     let daemon = Daemon::start(&place);
     let socket = place.0.path().join("redis.sock");
     let server = Server::start(
@@ -482,6 +483,7 @@ fn postgresqls_shared_buffers_are_covered_and_the_setting_is_put_back() {
             by_executable(&server)
         ),
         "shared",
+        "90%",
     );
     let daemon = Daemon::start(&place);
     assert!(!setting().contains("[never]"), "{}", setting());
