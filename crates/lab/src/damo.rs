@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use mega_record::damo::{self, Record};
 use mega_record::format::MAGIC;
-use mega_record::{Reader, Writer};
+use mega_record::{Ending, Reader, Writer};
 
 use crate::Error;
 
@@ -27,7 +27,7 @@ pub struct Args {
 /// Turns one into the other.
 ///
 /// # Errors
-/// Where the file is neither of both, or a file cannot be read or written.
+/// Where the file is neither of both or a recording without a look, or a file cannot be read or written.
 pub fn run(args: &Args) -> Result<String, Error> {
     if is_recording(&args.file)? {
         export(args)
@@ -88,10 +88,21 @@ fn export(args: &Args) -> Result<String, Error> {
         let file = open(&args.file).map_err(|error| error.to_string())?;
         Reader::new(file).map_err(|error| failed(&error))
     };
-    let header = reader().map_err(Error::Failed)?.header().clone();
+    let mut first = reader().map_err(Error::Failed)?;
+    first.by_ref().for_each(drop);
+    let usable = first.usable();
+    if usable.looks == 0 {
+        let file = args.file.display();
+        return Err(Error::Failed(format!(
+            "the recording {file} has no look: {usable}"
+        )));
+    }
+    if usable.ending != Ending::Whole {
+        eprintln!("mega lab: {}: {usable}", args.file.display());
+    }
     let out =
         File::create(&args.output).map_err(|error| Error::io(writing(&args.output), error))?;
-    let pids = damo::export(&header, reader, BufWriter::new(out))
+    let pids = damo::export(first.header(), reader, BufWriter::new(out))
         .map_err(|error| Error::Failed(format!("cannot {}: {error}", writing(&args.output))))?;
     let pids: Vec<String> = pids.iter().map(u32::to_string).collect();
     Ok(format!(

@@ -93,8 +93,12 @@ fn chunk(stopped: Stopped) -> Compacted {
 }
 
 fn trace_info(file: &Path, options: &[&str]) -> Output {
+    lab("trace-info", file, options)
+}
+
+fn lab(command: &str, file: &Path, options: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_mega-lab"))
-        .arg("trace-info")
+        .arg(command)
         .arg(file)
         .args(options)
         .output()
@@ -190,4 +194,26 @@ fn a_recording_goes_to_damo_and_back() {
     assert!(text.contains("all of it is usable: 60 looks"), "{text}");
     std::fs::write(&record, "neither").unwrap();
     assert_eq!(damo(&record, &back).0, Some(1));
+}
+
+#[test]
+fn a_recording_without_a_look_has_no_table_and_no_record_of_damos() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("cut.rec");
+    let (whole, _) = Writer::new(Vec::new(), &Header::default())
+        .and_then(Writer::finish)
+        .unwrap();
+    std::fs::write(&file, &whole[..whole.len() - 1]).unwrap();
+    let text = String::from_utf8(trace_info(&file, &[]).stdout).unwrap();
+    assert!(
+        text.contains("it was cut off; usable are 0 looks"),
+        "{text}"
+    );
+    assert!(!text.contains("pid"), "{text}");
+    let record = folder.path().join("damon.data");
+    let refused = lab("damo", &file, &["-o", record.to_str().unwrap()]);
+    assert_eq!(refused.status.code(), Some(1));
+    let said = String::from_utf8_lossy(&refused.stderr);
+    assert!(said.contains("cut.rec has no look"), "{said}");
+    assert!(!record.exists());
 }

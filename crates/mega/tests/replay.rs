@@ -267,6 +267,28 @@ fn a_cut_recording_is_replayed_as_far_as_it_goes_and_another_file_is_refused() {
     assert_eq!(unknown.status.code(), Some(2));
 }
 
+#[test]
+fn a_recording_without_a_look_is_refused_by_all_who_show_one() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("cut.rec");
+    let (whole, _) = Writer::new(Vec::new(), &Header::default())
+        .and_then(Writer::finish)
+        .expect("written");
+    std::fs::write(&file, &whole[..whole.len() - 1]).expect("written");
+    for command in ["replay", "report", "top"] {
+        let output = Command::new(env!("CARGO_BIN_EXE_mega"))
+            .arg(command)
+            .arg(&file)
+            .output()
+            .expect("mega runs");
+        assert_eq!(output.status.code(), Some(1), "{command}");
+        assert!(output.stdout.is_empty(), "{command}");
+        let said = String::from_utf8_lossy(&output.stderr);
+        let why = "cut.rec has no look: it was cut off; usable are 0 looks";
+        assert!(said.contains(why), "{command}: {said}");
+    }
+}
+
 /// What a host exchanged for the manager that recorded, and what was free in blocks, stand with the recording.
 #[test]
 fn what_was_exchanged_when_it_was_recorded_is_told() {

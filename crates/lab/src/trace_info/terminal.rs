@@ -41,7 +41,9 @@ pub(super) fn in_words(info: &Info) -> String {
         (false, None) => "not seen".to_owned(),
     };
     let _ = writeln!(text, "changes of mappings: {calls}");
-    let _ = writeln!(text, "\n{}", processes(&info.processes));
+    if !info.processes.is_empty() {
+        let _ = writeln!(text, "\n{}", processes(&info.processes));
+    }
     if let Some(heat) = &info.heat {
         text += &map(heat, info.seconds);
     }

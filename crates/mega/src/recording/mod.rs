@@ -14,7 +14,7 @@ use std::time::{Duration, SystemTime};
 use mega_core::promotion;
 use mega_linux::Host;
 use mega_linux::calibrate;
-use mega_record::{Header, Reader};
+use mega_record::{Header, Reader, Usable};
 
 use crate::config::Settings;
 use crate::exit::Failure;
@@ -48,6 +48,19 @@ pub(crate) fn open(path: &Path) -> Result<Reader<BufReader<File>>, Failure> {
     };
     let file = File::open(path).map_err(|error| cannot(&error))?;
     Reader::new(BufReader::new(file)).map_err(|error| cannot(&error))
+}
+
+/// Sees that a recording has something to show.
+///
+/// # Errors
+/// Where none of its looks is usable.
+pub(crate) fn need_look(path: &Path, usable: &Usable) -> Result<(), Failure> {
+    if usable.looks > 0 {
+        return Ok(());
+    }
+    let path = path.display();
+    let why = format!("the recording {path} has no look: {usable}");
+    Err(Failure::Failed(why))
 }
 
 /// Now, in seconds since 1970.

@@ -85,5 +85,6 @@ fn replay(args: &Replay, policy: Box<dyn Policy>) -> Result<(Course, Header, Usa
     let machine = ReplayedMachine::new(&header, reader, terms);
     let (course, machine) = follow(engine, machine);
     let usable = machine.looks().usable().clone();
+    recording::need_look(&args.file, &usable)?;
     Ok((course, header, usable))
 }

@@ -176,7 +176,10 @@ fn blocks(sample: &Sample, theme: Theme) -> Line<'static> {
 
 fn pressure(state: &State, sample: &Sample, wide: usize, theme: Theme) -> Line<'static> {
     let Some(pressure) = sample.pressure else {
-        let text = "the kernel does not tell (CONFIG_PSI, psi=1)";
+        let text = match state.playing {
+            Some(_) => "not recorded",
+            None => "the kernel does not tell (CONFIG_PSI, psi=1)",
+        };
         return named("pressure", theme, [Span::raw(text)]);
     };
     let style = match pressure.some {

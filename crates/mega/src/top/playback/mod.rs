@@ -8,7 +8,6 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
 
-use mega_record::Usable;
 use mega_record::format::MAGIC;
 
 use super::source::Order;
@@ -44,15 +43,11 @@ impl Recording {
     pub(crate) fn open(path: &Path) -> Result<Self, Failure> {
         let mut reader = recording::open(path)?;
         reader.by_ref().for_each(drop);
-        let Usable { looks, until, .. } = *reader.usable();
-        if looks == 0 {
-            let path = path.display();
-            let why = format!("the recording {path} has no look that is usable");
-            return Err(Failure::Failed(why));
-        }
+        let usable = reader.usable();
+        recording::need_look(path, usable)?;
         Ok(Recording {
             path: path.to_owned(),
-            length: until,
+            length: usable.until,
         })
     }
 

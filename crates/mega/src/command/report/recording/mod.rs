@@ -19,13 +19,14 @@ pub(super) use page::draw;
 /// Reads a recording twice: for its length and processes, and for what the page shows over time.
 ///
 /// # Errors
-/// Where it is no recording, or cannot be read.
+/// Where it is no recording, cannot be read, or has no look.
 pub(super) fn read(path: &Path) -> Result<RecordedReport, Failure> {
     let mut first = recording::open(path)?;
     let mut overview = Overview::default();
     for look in first.by_ref() {
         overview.add(&look);
     }
+    recording::need_look(path, first.usable())?;
     let mut gathered = Gathered::new(overview, first.header().clone(), first.usable().clone());
     recording::open(path)?.for_each(|look: Look| gathered.add(&look));
     Ok(gathered.report(path))
