@@ -173,11 +173,7 @@ fn a_recording_goes_to_damo_and_back() {
         folder.path().join("b.rec"),
     );
     let damo = |from: &Path, to: &Path| {
-        let output = Command::new(env!("CARGO_BIN_EXE_mega-lab"))
-            .arg("damo")
-            .args([from, Path::new("-o"), to])
-            .output()
-            .expect("mega-lab runs");
+        let output = lab("damo", from, &["-o", to.to_str().unwrap()]);
         (
             output.status.code(),
             String::from_utf8(output.stdout).unwrap(),
