@@ -423,16 +423,6 @@ static void given_up(void)
 	munmap(span, GIANT);
 }
 
-static int node_of(char *page)
-{
-	void *pages[1] = { page };
-	int status[1];
-
-	if (syscall(SYS_move_pages, 0, 1, pages, NULL, status, 0))
-		tap_bail("move_pages");
-	return status[0];
-}
-
 static void by_policy(void)
 {
 	for (int node = 0; node < 2; node++) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 #define _GNU_SOURCE
 #include <fcntl.h>
+#include <sched.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,6 +9,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/swap.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include "device.h"
@@ -131,6 +133,44 @@ size_t idle_pages(uint64_t frame, size_t frames)
 bool two_nodes(void)
 {
 	return !access("/sys/devices/system/node/node1", F_OK);
+}
+
+int node_of(const char *page)
+{
+	const void *pages[1] = { page };
+	int status[1];
+
+	if (syscall(SYS_move_pages, 0, 1, pages, NULL, status, 0))
+		tap_bail("move_pages");
+	return status[0];
+}
+
+static void run_on(const cpu_set_t *cpus, const char *where)
+{
+	if (sched_setaffinity(0, sizeof(*cpus), cpus))
+		tap_bail("run on %s", where);
+}
+
+void run_on_node(int node)
+{
+	cpu_set_t cpus;
+	char path[64];
+
+	CPU_ZERO(&cpus);
+	for (int cpu = 0; cpu < CPU_SETSIZE; cpu++) {
+		snprintf(path, sizeof(path), "/sys/devices/system/node/node%d/cpu%d", node, cpu);
+		if (!access(path, F_OK))
+			CPU_SET(cpu, &cpus);
+	}
+	run_on(&cpus, "a node");
+}
+
+void run_anywhere(void)
+{
+	cpu_set_t cpus;
+
+	memset(&cpus, 0xff, sizeof(cpus));
+	run_on(&cpus, "all CPUs");
 }
 
 bool ended_well(pid_t child)

@@ -34,6 +34,13 @@ size_t idle_pages(uint64_t frame, size_t frames);
 /* Whether there is another NUMA node to move memory to. */
 bool two_nodes(void);
 
+/* The node of a page, or a negative errno. */
+int node_of(const char *page);
+
+/* Has this thread run on the CPUs of a node only, and on all that it may run on. Bails out where that cannot be. */
+void run_on_node(int node);
+void run_anywhere(void);
+
 /* Ends a child that ran to its own exit; true if that was with status 0. */
 bool ended_well(pid_t child);
 

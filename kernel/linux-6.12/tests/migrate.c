@@ -13,6 +13,7 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 #include "kernel.h"
 #include "span.h"
@@ -23,17 +24,6 @@ static int device;
 static void as_it_was(const char *span, const char *when)
 {
 	tap_equal(wrong_pages(span, GIANT, 0, 1), 0, "%s: no byte changed", when);
-}
-
-/* The node of a page, or a negative errno. */
-static int node_of(char *page)
-{
-	void *pages[1] = { page };
-	int status[1];
-
-	if (syscall(SYS_move_pages, 0, 1, pages, NULL, status, 0))
-		tap_bail("move_pages");
-	return status[0];
 }
 
 static void one_page(char *span)
@@ -103,22 +93,124 @@ static void stays_on_its_node(char *span)
 	}
 }
 
+#define BALANCING "/proc/sys/kernel/numa_balancing"
+
+/* How many of a span's huge pages are on the node. */
+static size_t regions_on(char *span, int node)
+{
+	size_t there = 0;
+
+	for (size_t at = 0; at < GIANT; at += HUGE)
+		there += node_of(span + at) == node;
+	return there;
+}
+
+/* Uses the span for as many seconds; false where that has changed a byte. */
+static bool used_for(const char *span, time_t seconds)
+{
+	bool right = true;
+
+	for (time_t end = time(NULL) + seconds; right && time(NULL) < end;)
+		right = !wrong_pages(span, GIANT, 0, 1);
+	return right;
+}
+
+/*
+ * NUMA balancing looks every few seconds, the less often the more it finds in its place. This is how long it may take to look
+ * twice, where guests are emulated, and to move a gigabyte.
+ */
+#define SECONDS_OF_BALANCING 300
+
+/* A program that is on the node of its span, and on none other: it is left alone. */
+static void stays_where_it_is_used(const char *span, int node)
+{
+	long looks = vmstat("numa_pte_updates");
+
+	run_on_node(node);
+	tap_ok(used_for(span, 20), "used from its node while nodes are balanced");
+	tap_note("numa_pte_updates %ld", vmstat("numa_pte_updates") - looks);
+	tap_equal(giant_kib(span, GIANT), GIANT / 1024, "it stays giant");
+}
+
+/* A program that has gone to the other node: NUMA balancing brings the span over. */
+static void follows_its_program(char *span, int node)
+{
+	time_t begin = time(NULL), end = begin + SECONDS_OF_BALANCING;
+	bool right = true;
+
+	run_on_node(node);
+	while (right && giant_kib(span, GIANT) && time(NULL) < end)
+		right = used_for(span, 1);
+	tap_equal(giant_kib(span, GIANT), 0, "used from the other node it is not giant any more");
+	tap_note("after %ld s", (long)(time(NULL) - begin));
+	while (right && regions_on(span, node) < SPAN_REGIONS && time(NULL) < end)
+		right = used_for(span, 1);
+	tap_ok(right, "no byte changes meanwhile");
+	tap_equal(regions_on(span, node), SPAN_REGIONS, "all of its huge pages come over");
+	tap_note("after %ld s", (long)(time(NULL) - begin));
+	promote_surely(device, span);
+	tap_equal(node_of(span), node, "promoted again it is there");
+}
+
+/* A thread that prefers the node, as it runs there and uses memory of its own, until the program is told to go on. */
+struct resident {
+	int node;
+	volatile bool over;
+};
+
+static void *resides(void *argument)
+{
+	struct resident *resident = argument;
+	volatile uint64_t count = 0;
+
+	run_on_node(resident->node);
+	while (!resident->over)
+		count++;
+	return NULL;
+}
+
+/* A program with threads on both nodes: what is on one of them has not been left. */
+static void stays_with_one_of_its_threads(const char *span, int node)
+{
+	struct resident resident = { .node = node };
+	pthread_t thread;
+
+	pthread_create(&thread, NULL, resides, &resident);
+	run_on_node(!node);
+	tap_ok(used_for(span, 40), "used from the other node while a thread is on its own");
+	tap_equal(giant_kib(span, GIANT), GIANT / 1024, "it stays giant");
+	resident.over = true;
+	pthread_join(thread, NULL);
+}
+
+/* Memory that a policy has where it is. */
+static void stays_where_it_is_bound(char *span, int node)
+{
+	unsigned long nodes = 1UL << node;
+
+	syscall(SYS_mbind, span, GIANT, MPOL_BIND, &nodes, 3, 0);
+	run_on_node(!node);
+	tap_ok(used_for(span, 40), "used from the other node while it is bound to its own");
+	tap_equal(giant_kib(span, GIANT), GIANT / 1024, "it stays giant");
+	syscall(SYS_mbind, span, GIANT, MPOL_DEFAULT, NULL, 0, 0);
+}
+
 /* Pages that a node's balancing makes inaccessible for a while, to see who uses them. */
 static void balanced(char *span)
 {
-	if (!write_file("/proc/sys/kernel/numa_balancing", "1")) {
+	int node = node_of(span);
+
+	if (!write_file(BALANCING, "1")) {
 		tap_skip("NUMA balancing", "this kernel has none");
 		return;
 	}
-	for (unsigned int i = 0; i < 5; i++) {
-		if (wrong_pages(span, GIANT, 0, 1))
-			tap_bail("a byte changed");
-		sleep(1);
-	}
-	set_file("/proc/sys/kernel/numa_balancing", "0");
-	tap_note("numa_pte_updates %ld", vmstat("numa_pte_updates"));
+	stays_where_it_is_used(span, node);
+	stays_with_one_of_its_threads(span, node);
+	stays_where_it_is_bound(span, node);
+	follows_its_program(span, !node);
+	set_file(BALANCING, "0");
+	run_anywhere();
 	as_it_was(span, "balancing nodes");
-	promote_surely(device, span);
 }
 
 /* COMPACT, as for any other huge page. */
