@@ -37,6 +37,15 @@ bool two_nodes(void);
 /* The node of a page, or a negative errno. */
 int node_of(const char *page);
 
+/* NUMA balancing: 0 or 1. */
+#define BALANCING "/proc/sys/kernel/numa_balancing"
+
+/*
+ * It looks every few seconds, the less often the more it finds in its place. This is how long it may take to look twice, where
+ * guests are emulated, and to move a gigabyte.
+ */
+#define SECONDS_OF_BALANCING 300
+
 /* Has this thread run on the CPUs of a node only, and on all that it may run on. Bails out where that cannot be. */
 void run_on_node(int node);
 void run_anywhere(void);

@@ -200,14 +200,29 @@ static void balanced(void)
 		return;
 	}
 	run_on_node(node_of(span));
-	set_file("/proc/sys/kernel/numa_balancing", "1");
+	set_file(BALANCING, "1");
 	for (time_t end = time(NULL) + 12; time(NULL) < end;)
 		if (wrong_pages(span, GIANT, 0, 1))
 			tap_bail("a byte changed");
-	set_file("/proc/sys/kernel/numa_balancing", "0");
+	set_file(BALANCING, "0");
 	run_anywhere();
 	tap_equal(giant_kib(span, GIANT), GIANT / 1024, "NUMA balancing leaves it giant");
 	tap_equal(guest_mapped("pages_1g"), 1, "in the guest's tables, too");
+}
+
+/* Where the machine has gone to the other node its memory comes over, though only the guest uses it. */
+static void left_behind(void)
+{
+	time_t end = time(NULL) + SECONDS_OF_BALANCING;
+	int node = !node_of(span);
+
+	run_on_node(node);
+	set_file(BALANCING, "1");
+	while (regions_on(span, node) < SPAN_REGIONS && time(NULL) < end)
+		guest_sum(0, SPAN_PAGES);
+	set_file(BALANCING, "0");
+	run_anywhere();
+	tap_equal(regions_on(span, node), SPAN_REGIONS, "what the machine has left behind comes over");
 }
 
 /* KVM's tables have one Accessed bit for all of it, too: whatever the guest uses, all of it is in use. */
@@ -674,6 +689,8 @@ int main(void)
 		hot_when_memory_is_short();
 	else
 		tap_skip("memory that is short", "there is no memory cgroup, or nothing to swap to");
+	if (two_nodes())
+		split_by("left behind on another node", left_behind);
 	split_by("demoted", demoted);
 	split_by("a region made read-only and back", protected);
 	split_by("a region given back and filled again", given_back);

@@ -93,18 +93,6 @@ static void stays_on_its_node(char *span)
 	}
 }
 
-#define BALANCING "/proc/sys/kernel/numa_balancing"
-
-/* How many of a span's huge pages are on the node. */
-static size_t regions_on(char *span, int node)
-{
-	size_t there = 0;
-
-	for (size_t at = 0; at < GIANT; at += HUGE)
-		there += node_of(span + at) == node;
-	return there;
-}
-
 /* Uses the span for as many seconds; false where that has changed a byte. */
 static bool used_for(const char *span, time_t seconds)
 {
@@ -114,12 +102,6 @@ static bool used_for(const char *span, time_t seconds)
 		right = !wrong_pages(span, GIANT, 0, 1);
 	return right;
 }
-
-/*
- * NUMA balancing looks every few seconds, the less often the more it finds in its place. This is how long it may take to look
- * twice, where guests are emulated, and to move a gigabyte.
- */
-#define SECONDS_OF_BALANCING 300
 
 /* A program that is on the node of its span, and on none other: it is left alone. */
 static void stays_where_it_is_used(const char *span, int node)

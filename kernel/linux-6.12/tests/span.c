@@ -224,3 +224,12 @@ size_t regions_of(int device, const char *memory, size_t length, unsigned int pa
 	free(regions);
 	return found;
 }
+
+size_t regions_on(const char *span, int node)
+{
+	size_t there = 0;
+
+	for (size_t at = 0; at < GIANT; at += HUGE)
+		there += node_of(span + at) == node;
+	return there;
+}

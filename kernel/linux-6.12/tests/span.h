@@ -79,4 +79,7 @@ long giant_kib(const char *memory, size_t length);
 /* Of the regions from memory on: how many are mapped by pages of 1 << page_shift bytes. */
 size_t regions_of(int device, const char *memory, size_t length, unsigned int page_shift);
 
+/* How many of the span's regions begin on the NUMA node. */
+size_t regions_on(const char *span, int node);
+
 #endif /* SPAN_H */
