@@ -437,14 +437,6 @@ static long sequential(char *span)
 
 static volatile bool stop;
 
-static void all_processors(void)
-{
-	cpu_set_t all;
-
-	memset(&all, 0xff, sizeof(all));
-	sched_setaffinity(0, sizeof(all), &all);
-}
-
 /* Takes what is free, for a moment, and gives it back. */
 static void *allocate(void *seed)
 {
@@ -501,7 +493,7 @@ static void under_load(char *span)
 	time_t end = time(NULL) + seconds_of("TRIDENT_RACES_SECONDS", 10);
 	pthread_t thread[3];
 
-	all_processors();
+	run_anywhere();
 	/* What children share cannot be promoted. */
 	if (madvise(span, GIANT, MADV_DONTFORK))
 		tap_bail("MADV_DONTFORK");

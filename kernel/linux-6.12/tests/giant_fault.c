@@ -461,7 +461,7 @@ static void not_from_elsewhere(void)
 	munmap(second, GIANT);
 }
 
-/* Nor does it without a policy: 1 GiB from farther away would stay there. */
+/* Nor does it without a policy: smaller pages of the node are nearer. */
 static void not_from_far_away(void)
 {
 	char *first = plain(GIANT), *second = plain(GIANT);

@@ -441,13 +441,11 @@ static void locks(uint64_t *state)
 static void migrates(uint64_t *state)
 {
 	void *pages[1] = { span + next(state) % SPAN_PAGES * PAGE };
-	int node[1], status[1];
+	int node = node_of(pages[0]), status[1];
 
-	if (syscall(SYS_move_pages, 0, 1, pages, NULL, node, 0))
-		tap_bail("move_pages");
-	if (node[0] >= 0) {
-		node[0] = !node[0];
-		syscall(SYS_move_pages, 0, 1, pages, node, status, MPOL_MF_MOVE);
+	if (node >= 0) {
+		node = !node;
+		syscall(SYS_move_pages, 0, 1, pages, &node, status, MPOL_MF_MOVE);
 	}
 	usleep(next(state) % 50000);
 }
