@@ -52,7 +52,8 @@ const WITH_THREADS: [&str; 7] = [
     "hash-join",
     "xs-lookup",
 ];
-const OTHERS: [&[&str]; 16] = [
+const OTHERS: [&[&str]; 17] = [
+    &["paced"],
     &["sparse"],
     &["hot-cold"],
     &["zeros"],

@@ -27,6 +27,7 @@ mod matrix;
 mod mixed;
 mod objects;
 mod orders;
+mod paced;
 pub(crate) mod pin;
 mod probe;
 mod random;
@@ -68,6 +69,8 @@ enum Workload {
     Random(Parallel),
     /// Follows one random cycle through all cache lines of its memory
     Chase(Parallel),
+    /// Reads random cache lines, none of which waits for another, as often as `chase` does
+    Paced(Common),
     /// Looks up random keys in a B+-tree that fills its memory
     Btree(Parallel),
     /// Searches a random graph breadth first, from one random root after the other
@@ -177,6 +180,7 @@ impl Workload {
             Workload::GraphBfs(parallel) => (&parallel.common, "graph-bfs"),
             Workload::HashJoin(parallel) => (&parallel.common, "hash-join"),
             Workload::XsLookup(parallel) => (&parallel.common, "xs-lookup"),
+            Workload::Paced(common) => (common, "paced"),
             Workload::Stride(common) => (common, "stride"),
             Workload::Chunks(common) => (common, "chunks"),
             Workload::Cycle(common) => (common, "cycle"),
@@ -204,6 +208,7 @@ impl Workload {
             Workload::GraphBfs(parallel) => graph_bfs::run(parallel, reporter, stop),
             Workload::HashJoin(parallel) => hash_join::run(parallel, reporter, stop),
             Workload::XsLookup(parallel) => xs_lookup::run(parallel, reporter, stop),
+            Workload::Paced(common) => paced::run(common, reporter, stop),
             Workload::Stride(common) => stride::run(common, reporter, stop),
             Workload::Chunks(common) => chunks::run(common, reporter, stop),
             Workload::Cycle(common) => cycle::run(common, reporter, stop),

@@ -19,13 +19,14 @@ mod scatter;
 mod sqlite;
 mod truth;
 mod turns;
+mod twins;
 
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use mega_core::bytes;
-use mega_core::worth::{Calibration, Worth, predict};
+use mega_core::worth::{Calibration, Estimate, Worth, predict};
 use mega_linux::kernel::LiveKernel;
 use mega_linux::touches::Effort;
 use mega_linux::{Host, HostOptions, LinuxMachine, MachineOptions, calibrate, process};
@@ -249,4 +250,10 @@ pub(super) fn default_size() -> Result<u64, Error> {
 /// A number of bytes in words.
 fn in_bytes(size: u64) -> String {
     bytes::format(size)
+}
+
+/// A share in per cent, with its interval.
+fn percent(share: Estimate) -> String {
+    let Estimate { value, low, high } = share.scaled(100.0);
+    format!("{value:.1} % ({low:.1} to {high:.1})")
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{duckdb, mariadb};
+use super::{duckdb, mariadb, twins};
 use crate::live::experiments::{busy, java, python};
 use crate::live::package::Program as Installed;
 use crate::live::server::memcached::MEMCACHED;
@@ -39,9 +39,10 @@ pub(super) enum Kind {
 
 impl Program {
     /// All, in the order in which they are run.
-    pub(super) const ALL: [Program; 17] = [
+    pub(super) const ALL: [Program; 18] = [
         Program::workload("random"),
         Program::workload("chase"),
+        Program::workload(twins::PACED),
         Program::workload("btree"),
         Program::workload("graph-bfs"),
         Program::workload("hash-join"),

@@ -3,10 +3,8 @@
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
-use mega_core::worth::Estimate;
-
 use super::results::{ProgramResult, Results};
-use super::{NAME, TITLE, in_bytes, scatter};
+use super::{NAME, TITLE, in_bytes, percent, scatter, twins};
 use crate::error::Error;
 
 const JSON: &str = "worth.json";
@@ -75,6 +73,7 @@ pub(super) fn in_words(results: &Results) -> String {
         // Writing to a string does not fail.
         let _ = writeln!(text, "- {}: {} ({verdict})", bar.bar, bar.found);
     }
+    text.push_str(&twins::in_words(&results.programs));
     let _ = writeln!(
         text,
         "\nShares of CPU time, with the interval that holds the truth 95 times in 100. `huge`: the share of the program's \
@@ -119,9 +118,4 @@ fn visit(touches: f64) -> String {
     } else {
         "-".to_owned()
     }
-}
-
-fn percent(share: Estimate) -> String {
-    let Estimate { value, low, high } = share.scaled(100.0);
-    format!("{value:.1} % ({low:.1} to {high:.1})")
 }

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::judge::{Bar, Pair, judge};
 use super::truth::Measured;
+use super::twins::{self, Twins};
 use crate::error::Error;
 use crate::live::machine::Machine;
 use crate::live::run::Run;
@@ -18,6 +19,9 @@ pub(super) struct Results {
     pub(super) version: u32,
     pub(super) machine: Machine,
     pub(super) bars: Vec<Bar>,
+    /// What no prediction can tell; `None` where it was not measured.
+    #[serde(default)]
+    pub(super) twins: Option<Twins>,
     /// Those saving most first.
     pub(super) programs: Vec<ProgramResult>,
     /// What touches cost when they were predicted, each once, so that another prediction can be held against the same truth. Older
@@ -139,11 +143,13 @@ impl Results {
             predicted: program.predicted.value,
             measured: program.measured.value,
         };
-        let pairs: Vec<Pair> = programs.iter().map(pair).collect();
+        let others = programs.iter().filter(|it| it.name != twins::PACED);
+        let pairs: Vec<Pair> = others.map(pair).collect();
         Results {
             version: VERSION,
             machine,
             bars: judge(&pairs),
+            twins: Twins::of(&programs),
             programs,
             calibrations,
         }
@@ -222,6 +228,28 @@ mod tests {
         assert_eq!(made(&again), [1, 2]);
         let all_again = run(|_| true, 2).with(again);
         assert_eq!(made(&all_again), [2]);
+    }
+
+    /// A program that looks like another, and gains nothing.
+    #[test]
+    fn twins_bound_what_can_be_said_and_no_bar_is_about_the_second() {
+        let results = published();
+        let chase = |it: &&ProgramResult| it.name == "chase";
+        let chase = results.programs.iter().find(chase).expect("chase").clone();
+        let mut programs = results.programs;
+        programs.retain(|it| it.name != twins::PACED);
+        let alone = Results::of(results.machine.clone(), programs.clone(), Vec::new());
+        assert_eq!(alone.twins, None);
+        let gained = chase.measured.value;
+        programs.push(ProgramResult {
+            name: twins::PACED.to_owned(),
+            measured: Estimate::exact(0.0),
+            ..chase
+        });
+        let both = Results::of(results.machine, programs, Vec::new());
+        assert_eq!(both.bars, alone.bars);
+        let least_off = both.twins.expect("twins").least_off;
+        assert!((least_off - gained / 2.0).abs() < 1e-9);
     }
 
     /// Until a version they did not say which calibration they rest on.
