@@ -8,7 +8,7 @@ use crate::error::Error;
 ///
 /// # Errors
 /// When it cannot be started or fails.
-pub(crate) fn output_of(mut command: Command) -> Result<String, Error> {
+pub(crate) fn output_of(command: &mut Command) -> Result<String, Error> {
     let program = format!("{command:?}");
     let output = command
         .stdin(Stdio::null())

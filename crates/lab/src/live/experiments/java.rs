@@ -111,5 +111,5 @@ pub(super) fn compile_source(run: &Run<'_>, name: &str, text: &str) -> Result<()
         .map_err(|e| Error::io(format!("writing {}", source.display()), e))?;
     let mut compiler = run.beside(JAVAC.find()?);
     compiler.arg("-d").arg(run.scratch).arg(&source);
-    output_of(compiler).map(|_| ())
+    output_of(&mut compiler).map(|_| ())
 }

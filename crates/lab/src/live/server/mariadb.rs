@@ -108,7 +108,7 @@ impl MariaDb {
                 "--skip-name-resolve",
             ])
             .arg(option("datadir", &data));
-        output_of(install)?;
+        output_of(&mut install)?;
         let socket = run.scratch.join("mariadb.socket");
         let mut command = match disable {
             ThpDisable::Works => run.command(MARIADBD.find()?)?,
@@ -174,7 +174,7 @@ impl MariaDb {
     fn query(&self, run: &Run<'_>, statements: &str) -> Result<String, Error> {
         let mut client = self.client(run)?;
         client.arg(format!("--execute={statements}"));
-        output_of(client)
+        output_of(&mut client)
     }
 
     /// A client that answers each line on its standard input, a statement about the table that `sysbench` reads, by a line for each row.

@@ -65,7 +65,13 @@ pub(crate) fn read_at_once(
     percentile: u8,
 ) -> Result<Report, Error> {
     let seconds = run.measured.as_secs() + u64::from(run.measured.subsec_nanos() > 0);
-    let text = output_of(command(run, database, rows, percentile, seconds.max(1))?)?;
+    let text = output_of(&mut command(
+        run,
+        database,
+        rows,
+        percentile,
+        seconds.max(1),
+    )?)?;
     run.interrupt.check()?;
     parse(&text, percentile).ok_or_else(|| {
         Error::Failed(format!(

@@ -33,7 +33,7 @@ pub(super) fn run_jobs(run: &Run<'_>, text: &Path) -> Result<Jobs, Error> {
     while jobs.elapsed < run.measured {
         run.interrupt.check()?;
         let began = Instant::now();
-        output_of(job(run, text, jobs.done)?)?;
+        output_of(&mut job(run, text, jobs.done)?)?;
         jobs.longest = jobs.longest.max(began.elapsed());
         jobs.done += 1;
         jobs.elapsed = started.elapsed();
