@@ -38,6 +38,10 @@ use crate::{Error, Host};
 /// At most one free block in this many is touched ahead, so that the hypervisor backs it.
 const SPARED_SHARE: u64 = 4;
 
+/// How many times as long a process is measured once more that ran too little the first time to tell anything: where all CPUs are busy
+/// each sleep of the meter ends late, and few rounds fit the time.
+const WHERE_IT_RAN_TOO_LITTLE: u32 = 3;
+
 /// How a [`LinuxMachine`] treats its targets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MachineOptions {
@@ -412,7 +416,14 @@ impl LinuxMachine {
     /// second. `None` where that cannot be measured now, or this machine is not calibrated.
     pub fn measured_gain(&mut self, process: ProcessId) -> Option<(Touches, Gain)> {
         let effort = Effort::of_a_manager(process.start_time);
-        let touches = self.measure_touches(process, effort).ok()?;
+        let mut touches = self.measure_touches(process, effort).ok()?;
+        if !touches.tell_how_often() {
+            let longer = Effort {
+                at_most: effort.at_most * WHERE_IT_RAN_TOO_LITTLE,
+                ..effort
+            };
+            touches = self.measure_touches(process, longer).ok()?;
+        }
         let gain = Gain::from(&predict(&touches, self.calibration()?));
         Some((touches, gain))
     }
