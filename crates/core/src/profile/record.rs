@@ -49,6 +49,9 @@ pub struct Profile {
     /// was measured.
     #[serde(default)]
     pub saved_share: Option<Estimate>,
+    /// How long the last run was looked at, in seconds. `None` where that was not kept.
+    #[serde(default)]
+    pub lived_seconds: Option<f64>,
     /// Each class of mappings, in order.
     pub mappings: Vec<MappingProfile>,
 }
@@ -127,6 +130,7 @@ impl Profile {
             resident_base: None,
             resident_huge: None,
             saved_share: None,
+            lived_seconds: None,
             mappings: Vec::new(),
         }
     }
@@ -152,6 +156,24 @@ impl Profile {
             .iter()
             .filter(|known| known.verdict() == Verdict::Huge);
         huge.map(|known| known.class)
+    }
+
+    /// Whether it pays to promote a region that the program has begun with base pages: the program stands still for `seconds`, and
+    /// for as long as it lives it saves the region's share of what huge pages save. It is taken to live as long as last time; now it
+    /// is `age` seconds old. Nothing pays where either is not known.
+    #[must_use]
+    #[allow(clippy::cast_precision_loss)]
+    pub fn promotion_pays(&self, age: f64, seconds: f64) -> bool {
+        let (Some(saved), Some(lived)) = (self.saved_share, self.lived_seconds) else {
+            return false;
+        };
+        let huge = self
+            .mappings
+            .iter()
+            .filter(|known| known.verdict() == Verdict::Huge);
+        let touched: u64 = huge.map(|known| known.touched).sum();
+        let regions = (touched / HUGE_PAGE_SIZE).max(1) as f64;
+        saved.value / regions * (lived - age) > seconds
     }
 
     /// What faults should take where nothing tells one mapping from the other, as under the THP mode `always`: huge pages
@@ -185,6 +207,7 @@ impl Profile {
             &mut self.resident_base
         };
         *resident = Some(run.resident);
+        self.lived_seconds = Some(run.seconds);
         let chosen: Vec<MappingClass> = self.huge_classes().collect();
         for known in &mut self.mappings {
             known.base_for = known.base_for.saturating_sub(1);

@@ -1,6 +1,7 @@
 //! Processes: which there are, what is known of each, who manages it, and how mega holds it while it works on it.
 
 pub mod anatomy;
+pub mod children;
 mod chosen;
 pub mod claim;
 pub mod eligible;

@@ -3,12 +3,14 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use mega_core::profile::{Ahead, MappingKind, Plan, Verdict};
-use mega_core::{Action, ActionKind, Machine, Outcome, ProcessId, Region, RegionRef};
+use mega_core::profile::{Ahead, MappingKind, Verdict, WASTE_ALLOWED};
+use mega_core::{
+    Action, ActionKind, Machine, Outcome, PAGES_PER_REGION, ProcessId, Region, RegionRef,
+};
 use mega_linux::profile::{self, Look};
 use mega_linux::settings::fault::FaultMode;
 
-use super::subject::{Done, Followed, Subject};
+use super::subject::{Followed, Subject};
 use super::watcher::Watcher;
 
 /// How long making ready may take in one turn: the program must not get far ahead meanwhile.
@@ -17,6 +19,11 @@ const A_TURN: Duration = Duration::from_millis(15);
 const AT_ONCE: u32 = 64;
 const AT_ONCE_FIRST: u32 = 8;
 const PROMOTED_AT_ONCE: usize = 16;
+/// Regions promoted before it is known what one takes.
+const PROMOTED_FIRST: usize = 4;
+/// Zero-filled base pages of a region, as a share, from which on the program counts as not having come to it: its Accessed bit tells
+/// that less surely.
+const NEARLY_ALL: f64 = 0.9;
 /// Memory that stays available on the machine, in parts of all of it, and in a cgroup with a limit.
 const KEPT_AVAILABLE: u64 = 16;
 
@@ -33,8 +40,8 @@ impl Watcher {
         let followed = std::mem::take(&mut subject.followed);
         let made = followed.into_values().flat_map(|one| one.made);
         let made: Vec<Region> = made.collect();
-        let outcomes = self.act(process, ActionKind::Demote, &made);
-        subject.done.given_back += count_done(&outcomes);
+        // The others are as they should be: to break them up would gain nothing.
+        subject.done.given_back += self.give_back(process, &made, WASTE_ALLOWED);
         subject.found_wrong = Some(summary);
     }
 
@@ -84,62 +91,101 @@ impl Watcher {
             let private = part.class.kind != MappingKind::Shared;
             let may = private && with_accesses && followed.may != Some(false);
             let plan = followed.ahead.plan(now, &part.range, &part.regions, may);
-            acted |= self.carry_out(process, followed, plan, &mut subject.done);
+            let age = now.saturating_sub(subject.began);
+            let took = subject.promotion.unwrap_or_default();
+            // As with `adaptive`: where nobody can measure what it gains, it is taken to gain.
+            let pays = !self.machine.measures()
+                || profile.promotion_pays(age.as_secs_f64(), took.as_secs_f64());
+            let made = self.make_ready(process, followed, plan.ready);
+            subject.done.ready += made.unwrap_or_default();
+            // What it has begun can wait, what it comes to next cannot.
+            if made.is_none() && pays {
+                let promoted =
+                    self.promote(process, followed, plan.promote, &mut subject.promotion);
+                subject.done.promoted += promoted.unwrap_or_default();
+                acted |= promoted.is_some();
+            }
+            subject.done.given_back += self.give_back(process, &plan.give_back, NEARLY_ALL);
+            acted |= made.is_some();
         }
         acted
     }
 
-    fn carry_out(
+    /// Makes regions ready. Returns how many are; `None` where none was tried.
+    fn make_ready(
         &mut self,
         process: ProcessId,
         followed: &mut Followed,
-        mut plan: Plan,
-        done: &mut Done,
-    ) -> bool {
-        if plan == Plan::default() {
-            return false;
+        mut regions: Vec<Region>,
+    ) -> Option<u64> {
+        let first = regions.first()?;
+        let may = *followed
+            .may
+            .get_or_insert_with(|| profile::may_be_made_ready(&self.host, process, first.start()));
+        if !may || !self.has_memory(process) {
+            return None;
         }
-        if !plan.ready.is_empty() && !self.has_memory(process) {
-            plan.ready.clear();
-        }
-        plan.ready
-            .truncate(usize::try_from(followed.at_once).unwrap_or(1));
-        if let Some(first) = plan.ready.first()
-            && *followed.may.get_or_insert_with(|| {
-                profile::may_be_made_ready(&self.host, process, first.start())
-            })
-        {
-            let began = self.host.kernel().now();
-            let ready = profile::make_ready(&self.host, process, &plan.ready).unwrap_or_default();
-            let took = self.host.kernel().now().saturating_sub(began);
-            followed.at_once = fitting(A_TURN, plan.ready.len(), took);
-            done.ready += ready.len() as u64;
-            // What comes after the first one that was refused may not have been tried.
-            let refused = plan.ready.iter().find(|region| !ready.contains(region));
-            followed.ahead.refused(refused.copied());
-            followed.made.extend(&ready);
-            followed.ahead.made_ready(ready);
-        }
-        // What it has begun can wait, what it comes to next cannot.
-        let most = if plan.ready.is_empty() {
+        regions.truncate(usize::try_from(followed.at_once).unwrap_or(1));
+        let began = self.host.kernel().now();
+        let ready = profile::make_ready(&self.host, process, &regions).unwrap_or_default();
+        let took = self.host.kernel().now().saturating_sub(began);
+        followed.at_once = fitting(A_TURN, regions.len(), took);
+        // What comes after the first one that was refused may not have been tried.
+        let refused = regions.iter().find(|region| !ready.contains(region));
+        followed.ahead.refused(refused.copied());
+        followed.made.extend(&ready);
+        let made = ready.len() as u64;
+        followed.ahead.made_ready(ready);
+        Some(made)
+    }
+
+    /// Promotes regions that the program has begun, and notes what one takes. Returns how many are huge now; `None` where none was
+    /// tried.
+    fn promote(
+        &mut self,
+        process: ProcessId,
+        followed: &mut Followed,
+        mut regions: Vec<Region>,
+        each: &mut Option<Duration>,
+    ) -> Option<u64> {
+        regions.truncate(if each.is_some() {
             PROMOTED_AT_ONCE
         } else {
-            0
-        };
-        plan.promote.truncate(most);
-        let promoted = self.act(process, ActionKind::Promote, &plan.promote);
-        for (region, outcome) in plan.promote.iter().zip(promoted) {
+            PROMOTED_FIRST
+        });
+        let tried = u32::try_from(regions.len())
+            .ok()
+            .filter(|&tried| tried > 0)?;
+        let began = self.host.kernel().now();
+        let outcomes = self.act(process, ActionKind::Promote, &regions);
+        let took = self.host.kernel().now().saturating_sub(began);
+        *each = Some(took / tried);
+        let mut promoted = 0;
+        for (region, outcome) in regions.into_iter().zip(outcomes) {
             match outcome {
-                Outcome::Failed(_) => followed.ahead.refused([*region]),
+                Outcome::Failed(_) => followed.ahead.refused([region]),
                 _ => {
-                    followed.made.insert(*region);
-                    done.promoted += 1;
+                    followed.made.insert(region);
+                    promoted += 1;
                 }
             }
         }
-        let given_back = self.act(process, ActionKind::Demote, &plan.give_back);
-        done.given_back += count_done(&given_back);
-        true
+        Some(promoted)
+    }
+
+    /// Gives back those of which more than a share of the base pages are zero-filled. Returns how many these were.
+    fn give_back(&mut self, process: ProcessId, regions: &[Region], share: f64) -> u64 {
+        let is_unused = |region: &Region| {
+            let target = RegionRef {
+                process,
+                region: *region,
+            };
+            let zeros = self.machine.count_zero_filled(target);
+            zeros.is_some_and(|zeros| f64::from(zeros) > share * f64::from(PAGES_PER_REGION))
+        };
+        let unused: Vec<Region> = regions.iter().copied().filter(is_unused).collect();
+        let outcomes = self.act(process, ActionKind::Demote, &unused);
+        count_done(&outcomes)
     }
 
     /// Whether there is memory to make ready.

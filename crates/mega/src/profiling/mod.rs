@@ -64,6 +64,7 @@ impl Profiling {
             .name("profile".to_owned())
             .spawn(move || {
                 let mut watcher = watcher;
+                profile::hurry();
                 loop {
                     let pause = watcher.turn();
                     match stopped.recv_timeout(pause) {

@@ -21,6 +21,8 @@ const WHILE_READYING: u32 = 10;
 const WHILE_FOLLOWED: u32 = 50;
 const WHILE_YOUNG: u32 = 200;
 const LATER: u32 = 4000;
+/// A look is also followed by a pause of a part of the time for which the program came to nothing new: what is ready lasts for a while.
+const STILL_PART: u32 = 16;
 /// The age at which memory is first looked into for zeros. Each later one is four times the one before.
 const LOOK_INTO: Duration = Duration::from_secs(2);
 
@@ -41,6 +43,8 @@ pub(super) struct Subject {
     /// By the start of the mapping.
     pub(super) followed: BTreeMap<u64, Followed>,
     pub(super) is_ours: bool,
+    /// What it took to promote a region that it had begun, the last time that some were.
+    pub(super) promotion: Option<Duration>,
     /// What its memory was like when huge pages turned out wrong. Then they were given back, and it is base pages' again.
     pub(super) found_wrong: Option<RunSummary>,
     pub(super) done: Done,
@@ -81,6 +85,7 @@ impl Subject {
             zeros_due: now + LOOK_INTO,
             followed: BTreeMap::new(),
             is_ours,
+            promotion: None,
             found_wrong: None,
             done: Done::default(),
         }
@@ -93,7 +98,7 @@ impl Subject {
         now < self.learning_due
             && resident.is_some()
             && resident == self.resident
-            && !followed.any(|one| one.ahead.has_ready() || one.ahead.moves(now))
+            && !followed.any(|one| one.ahead.has_ready() || one.ahead.moved_ago(now).is_some())
     }
 
     /// A look took `took`; the program had this memory.
@@ -114,10 +119,13 @@ impl Subject {
         let age = now.saturating_sub(self.began);
         let profile = self.profile.as_ref();
         let may_go_ahead = profile.is_some_and(|profile| profile.huge_classes().next().is_some());
-        let moves = self.followed.values().any(|one| one.ahead.moves(now));
+        let moves = self.followed.values();
+        let moves = moves.filter_map(|one| one.ahead.moved_ago(now)).min();
         self.due = if acted {
             now
-        } else if may_go_ahead && (age < YOUNG || moves) {
+        } else if let Some(ago) = moves.filter(|_| may_go_ahead) {
+            now + SOON.max(self.took * WHILE_READYING).max(ago / STILL_PART)
+        } else if may_go_ahead && age < YOUNG {
             now + SOON.max(self.took * WHILE_READYING)
         } else if may_go_ahead {
             now + (age / 32)

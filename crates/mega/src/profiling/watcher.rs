@@ -1,6 +1,6 @@
 //! Looks at the program's processes, each when it is due.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,9 +17,12 @@ use super::subject::Subject;
 
 /// Processes that are looked at at a time.
 const MOST_SUBJECTS: usize = 32;
-/// Between two searches for descendants: a part of the time that was looked on so far, within bounds.
+/// Between two searches for descendants: a part of the time that was looked on so far, within bounds. One goes through all processes.
 const DESCENDANTS: RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_secs(5);
-const DESCENDANTS_PART: u32 = 10;
+/// The same for children that main threads started, which takes some microseconds: a program may fill its memory within a tenth of
+/// a second.
+const CHILDREN: RangeInclusive<Duration> = Duration::from_millis(2)..=Duration::from_millis(100);
+const PART: u32 = 10;
 
 /// The thread's own.
 pub(super) struct Watcher {
@@ -31,6 +34,7 @@ pub(super) struct Watcher {
     pub(super) faults: FaultMode,
     began: Duration,
     descendants_due: Duration,
+    children_due: Duration,
     /// The refreshes of the process table until the last search.
     refreshes: u64,
     pub(super) subjects: BTreeMap<ProcessId, Subject>,
@@ -58,6 +62,7 @@ impl Watcher {
             faults,
             began: now,
             descendants_due: now + *DESCENDANTS.start(),
+            children_due: now,
             refreshes: 0,
             subjects: BTreeMap::new(),
             ended: Vec::new(),
@@ -74,10 +79,14 @@ impl Watcher {
     /// Looks at every process that is due. Returns the time until the next one is.
     pub(super) fn turn(&mut self) -> Duration {
         let now = self.host.kernel().now();
+        let pause = now.saturating_sub(self.began) / PART;
         if now >= self.descendants_due {
             self.find_descendants();
-            let pause = now.saturating_sub(self.began) / DESCENDANTS_PART;
             self.descendants_due = now + pause.clamp(*DESCENDANTS.start(), *DESCENDANTS.end());
+        }
+        if now >= self.children_due {
+            self.find_children();
+            self.children_due = now + pause.clamp(*CHILDREN.start(), *CHILDREN.end());
         }
         let due: Vec<ProcessId> = self
             .subjects
@@ -89,7 +98,8 @@ impl Watcher {
             self.see(process);
         }
         let dues = self.subjects.values().map(|subject| subject.due);
-        let next = dues.chain([self.descendants_due]).min();
+        let searches = [self.descendants_due, self.children_due];
+        let next = dues.chain(searches).min();
         let now = self.host.kernel().now();
         next.unwrap_or(now).saturating_sub(now)
     }
@@ -105,7 +115,16 @@ impl Watcher {
         self.refreshes = table.refreshes();
         let descendants = table.descendants(self.own);
         drop(table);
-        for process in descendants {
+        self.take_on(descendants);
+    }
+
+    fn find_children(&mut self) {
+        let found = process::children::descendants(self.host.kernel().as_ref(), self.own);
+        self.take_on(found);
+    }
+
+    fn take_on(&mut self, found: BTreeSet<ProcessId>) {
+        for process in found {
             if self.subjects.len() == MOST_SUBJECTS {
                 return;
             }
