@@ -1,13 +1,10 @@
-"""Sorts and gathers NumPy arrays. Speaks as `mega workload` does: a line of JSON when the arrays are there, another when
-standard input has ended. The rates of its last seconds go to a file.
+"""Sorts and gathers NumPy arrays until standard input ends. The rates of its last seconds go to a file.
 
 Arguments: bytes of arrays, seed, seconds over which rates are taken, file for the rates.
 """
 
 import json
-import os
 import sys
-import threading
 import time
 
 import numpy
@@ -55,9 +52,8 @@ def main():
     work = Work(size, seed)
     work.sort()
     work.gather()
-    say({"event": "ready", "pid": os.getpid(), "workload": "python", "seed": seed, "areas": []})
-    end = threading.Event()
-    threading.Thread(target=wait_for_end, args=(end,), daemon=True).start()
+    say_ready("python", seed)
+    end = end_of_input()
     started = time.monotonic()
     runs = []
     while not end.is_set():
@@ -76,19 +72,7 @@ def main():
     with open(file, "w", encoding="utf-8") as rates:
         json.dump({"sorted": total[0] / total[1], "gathered": total[2] / total[3]}, rates)
     operations = sum(run[1] + run[3] for run in runs)
-    say({
-        "event": "done",
-        "seconds": elapsed,
-        "operations": operations,
-        "operations_per_second": operations / elapsed,
-        "steady_operations_per_second": operations / elapsed,
-        "operations_per_second_over_time": over_time,
-        "checksum": f"{int(work.found.sum()):016x}",
-        "verified": bool(work.right),
-        "resident_bytes": rollup("Rss:"),
-        "huge_bytes": rollup("AnonHugePages:"),
-        "first_touch": None,
-    })
+    say_done(elapsed, operations, over_time, int(work.found.sum()), bool(work.right))
 
 
 def stretches(started, runs):
@@ -103,25 +87,6 @@ def stretches(started, runs):
         found.append({"from": begun - started, "to": ended - started, "rate": 1 / seconds})
         begun = ended
     return found
-
-
-def say(event):
-    print(json.dumps(event), flush=True)
-
-
-def wait_for_end(end):
-    while sys.stdin.buffer.read(64):
-        pass
-    end.set()
-
-
-def rollup(name):
-    """The bytes of a line `Name: 123 kB` of what is in memory; 0 where there is none."""
-    with open("/proc/self/smaps_rollup", encoding="ascii") as lines:
-        for line in lines:
-            if line.startswith(name):
-                return int(line.split()[1]) * 1024
-    return 0
 
 
 main()

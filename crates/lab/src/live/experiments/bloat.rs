@@ -51,7 +51,7 @@ fn run(run: &Run<'_>) -> Result<Sample, Error> {
     settle_under_load(run, &server, |go_on| {
         retrieve(&mut hashes, &mut random, go_on).map(|_| ())
     })?;
-    hashes.remove(&drawn(objects, &mut random))?;
+    hashes.remove(&drawn(objects, REMOVED_PERCENT, &mut random))?;
     hashes.purge()?;
     settle_under_load(run, &server, |go_on| {
         retrieve(&mut hashes, &mut random, go_on).map(|_| ())
@@ -72,15 +72,15 @@ fn run(run: &Run<'_>) -> Result<Sample, Error> {
         .with(MANAGER_CPU, run.manager_cpu_share()?))
 }
 
-/// The objects to remove: each with the same probability.
-fn drawn(objects: usize, random: &mut Random) -> Vec<usize> {
+/// The objects to remove, so many of a hundred: each with the same probability.
+pub(super) fn drawn(objects: usize, percent: usize, random: &mut Random) -> Vec<usize> {
     (0..objects)
-        .filter(|_| below(random.word(), 100) < REMOVED_PERCENT)
+        .filter(|_| below(random.word(), 100) < percent)
         .collect()
 }
 
 /// Retrieves the objects of hashes at random for as long as it is told to go on; returns how many those were.
-fn retrieve(
+pub(super) fn retrieve(
     hashes: &mut Hashes,
     random: &mut Random,
     go_on: &dyn Fn() -> bool,

@@ -17,6 +17,7 @@ use crate::live::output::output_of;
 use crate::live::package::{Package, Program};
 use crate::live::run::Run;
 use crate::programs;
+use crate::warm_up::warm_up;
 
 /// What must be installed.
 pub(crate) const SQLITE: Program = Program {
@@ -148,6 +149,8 @@ fn run(run: &Run<'_>) -> Result<Sample, Error> {
     let (mut whole, mut managing) = (Duration::ZERO, Duration::ZERO);
     for (times, mut command) in members {
         for metric in [times.first, times.again] {
+            // What the program before left is other memory in each mode.
+            warm_up(run.size)?;
             let started = Instant::now();
             output_of(&mut command)?;
             let took = started.elapsed();

@@ -10,6 +10,7 @@ mod converge;
 mod fault_latency;
 mod graph_bfs;
 mod gups;
+mod harm;
 mod hash_join;
 pub(super) mod java;
 mod kernel;
@@ -21,6 +22,7 @@ mod memcached;
 mod mysql;
 pub(super) mod python;
 mod redis;
+mod saving;
 mod sparse_use;
 mod stride;
 mod xs_lookup;
@@ -31,7 +33,7 @@ use super::experiment::Experiment;
 use super::mode::Mode;
 
 /// Every experiment, in the order in which `all` runs them.
-pub(crate) const ALL: [&Experiment; 21] = [
+pub(crate) const ALL: [&Experiment; 22] = [
     &fault_latency::FAULT_LATENCY,
     &bloat::BLOAT,
     &sparse_use::SPARSE_USE,
@@ -51,6 +53,7 @@ pub(crate) const ALL: [&Experiment; 21] = [
     &compute::COMPUTE,
     &busy::BUSY,
     &machine::MACHINE,
+    &harm::HARM,
     &manager_cost::MANAGER_COST,
     &converge::CONVERGE,
 ];

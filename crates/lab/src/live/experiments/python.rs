@@ -28,7 +28,10 @@ const NUMPY: Program = Program {
 pub(crate) const PROGRAMS: [Program; 2] = [PYTHON, NUMPY];
 
 /// The program.
-const SOURCE: &str = include_str!("../../programs/sort_and_gather.py");
+const SOURCE: &str = concat!(
+    include_str!("../../programs/speaking.py"),
+    include_str!("../../programs/sort_and_gather.py")
+);
 
 pub(super) const GATHERED: Metric = Metric::new(
     "gathered_per_second",

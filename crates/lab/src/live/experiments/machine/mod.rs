@@ -3,7 +3,6 @@
 mod batch;
 mod crowded;
 mod programs;
-mod saving;
 
 use crate::cpu_meter::CpuMeter;
 use crate::error::Error;

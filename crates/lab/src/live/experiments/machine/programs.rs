@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use crate::error::Error;
 use crate::live::experiments::lines::{GZIP, SORT, text};
 use crate::live::experiments::python::{GATHERED, SORTED};
+use crate::live::experiments::saving::save_again_and_again;
 use crate::live::metric::{HUGE, RESIDENT, Sample};
 use crate::live::process::Process;
 use crate::live::run::Run;
@@ -24,7 +25,6 @@ use crate::resident;
 use crate::workload::report::{Done, Ready};
 
 use super::batch::{self, run_jobs};
-use super::saving::save_again_and_again;
 use super::{
     BATCH, BATCH_LONGEST, CACHE, CACHE_P99, DATABASE, DATABASE_P99, FORKING, FORKING_P99, JVM,
     JVM_WORST, SAVES, java, python,
