@@ -19,9 +19,9 @@ use super::subject::Subject;
 const MOST_SUBJECTS: usize = 32;
 /// Between two searches for descendants: a part of the time that was looked on so far, within bounds. One goes through all processes.
 const DESCENDANTS: RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_secs(5);
-/// The same for children that main threads started, which takes some microseconds: a program may fill its memory within a tenth of
-/// a second.
-const CHILDREN: RangeInclusive<Duration> = Duration::from_millis(2)..=Duration::from_millis(100);
+/// The same for children that main threads started, which takes a tenth of a millisecond: a program may fill its memory within a tenth
+/// of a second.
+const CHILDREN: RangeInclusive<Duration> = Duration::from_millis(2)..=Duration::from_secs(5);
 const PART: u32 = 10;
 
 /// The thread's own.
