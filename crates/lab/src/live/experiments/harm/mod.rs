@@ -42,37 +42,42 @@ const fn metrics(
 
 const RETURNING: Metrics = metrics(
     "returning_bytes",
-    "memory that Redis takes which gave three objects in four back",
+    "memory of Redis which gave three objects in four back",
     "returning_per_second",
-    "objects retrieved from it per second",
+    "objects retrieved per second from Redis which gave memory back",
 );
 const SPARSE: Metrics = metrics(
     "sparse_bytes",
-    "memory that a sparse table takes",
+    "memory of a sparse table",
     "sparse_per_second",
-    "events that it counts per second",
+    "events that a sparse table counts per second",
 );
 const STACKS: Metrics = metrics(
     "stacks_bytes",
-    "memory that a JVM's stacks take",
+    "memory of a JVM's stacks",
     "stacks_per_second",
-    "threads started per second",
+    "threads that a JVM starts per second",
 );
 const FORKING: Metrics = metrics(
     "forking_bytes",
-    "most memory that Redis takes while it saves",
+    "most memory of Redis while it saves",
     "forking_per_second",
-    "requests to it per second",
+    "requests per second to Redis while it saves",
 );
-const FORKING_LONGEST: Metric = Metric::latency("forking_longest_ns", "longest latency of these");
+const FORKING_LONGEST: Metric = Metric::latency(
+    "forking_longest_ns",
+    "longest latency of Redis while it saves",
+);
 const SWITCHED_OFF: Metrics = metrics(
     "switched_off_bytes",
-    "the same, of Redis that switches huge pages off",
+    "most memory of Redis, as it comes, while it saves",
     "switched_off_per_second",
-    "requests to that per second",
+    "requests per second to Redis, as it comes, while it saves",
 );
-const SWITCHED_OFF_LONGEST: Metric =
-    Metric::latency("switched_off_longest_ns", "longest latency of those");
+const SWITCHED_OFF_LONGEST: Metric = Metric::latency(
+    "switched_off_longest_ns",
+    "longest latency of Redis, as it comes, while it saves",
+);
 
 pub(super) const HARM: Experiment = Experiment {
     name: "harm",
