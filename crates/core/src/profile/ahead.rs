@@ -35,14 +35,17 @@ const FIRST_WAIT: Duration = Duration::from_millis(250);
 /// After this many failures the wait grows no more: 16 s.
 const MOST_DOUBLINGS: u32 = 6;
 
-/// What to do now, each in address order. All may be empty.
+/// The time from one new region to the next, at most, as long as nothing is known: 20 GiB/s.
+const FIRST_PACE: Duration = Duration::from_micros(100);
+
+/// What to do now. All may be empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Plan {
-    /// Regions that the program has not come to, to make ready.
+    /// Regions that the program has not come to, to make ready: those that it comes to first come first.
     pub ready: Vec<Region>,
-    /// Regions that it has begun with base pages, to promote.
+    /// Regions that it has begun with base pages, to promote, in address order.
     pub promote: Vec<Region>,
-    /// Regions made ready that it did not come to, to demote.
+    /// Regions made ready that it did not come to, to demote, in address order.
     pub give_back: Vec<Region>,
 }
 
@@ -53,8 +56,8 @@ pub struct Ahead {
     most: usize,
     /// Made ready, and not used since.
     ready: BTreeSet<Region>,
-    /// Of those the ones behind the program: it uses what comes after them. Most it came to before their Accessed bit was
-    /// cleared, and left again.
+    /// Those that were ready and are behind the program: it uses what comes after them. Most it came to before their Accessed bit
+    /// was cleared, and left again.
     passed: BTreeSet<Region>,
     /// Used, as far as was seen.
     used: BTreeSet<Region>,
@@ -62,12 +65,28 @@ pub struct Ahead {
     refused: BTreeMap<Region, Refusal>,
     /// When it was last planned.
     planned: Duration,
-    /// The latest used regions whose next one was not.
-    fronts: Vec<Region>,
+    /// The latest used regions whose next one in the program's direction was not.
+    fronts: Vec<Front>,
     /// When the program last used a new one.
     moved: Duration,
+    /// The time from one new region to the next.
+    pace: Duration,
     /// Times that something had to be given back. Twice is enough.
     given_back: u32,
+}
+
+/// Where the program is, and which way it goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Front {
+    at: Region,
+    way: Way,
+}
+
+/// To higher addresses, or to lower ones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    Up,
+    Down,
 }
 
 /// How often in a row a region could not be made huge, and until when it waits.
@@ -119,11 +138,8 @@ impl Ahead {
                 plan.promote.push(seen.region);
             }
         }
-        if !new.is_empty() {
-            self.moved = now;
-        }
-        self.pass(&new);
-        self.follow(new);
+        self.keep_pace(now, new.len());
+        self.follow(&new);
         let waits = now.saturating_sub(self.moved) > PATIENCE;
         if waits && self.has_ready() {
             self.given_back += 1;
@@ -175,35 +191,87 @@ impl Ahead {
         (!self.used.is_empty() && ago <= PATIENCE).then_some(ago)
     }
 
+    /// How long what is ready lasts, at the pace of the program and if it goes on at the front with the least; `None` where nothing
+    /// is ready.
+    #[must_use]
+    pub fn lasts(&self) -> Option<Duration> {
+        let each = self.ready.len().div_ceil(self.fronts.len().max(1));
+        let each = u32::try_from(each).unwrap_or(u32::MAX);
+        (each > 0).then(|| self.pace.saturating_mul(each))
+    }
+
+    /// The program came to so many new regions since it was last seen to come to any.
+    fn keep_pace(&mut self, now: Duration, new: usize) {
+        let Some(new) = u32::try_from(new).ok().filter(|&new| new > 0) else {
+            return;
+        };
+        // It may have waited, and go on as fast as before.
+        let most = (self.pace * 2).max(FIRST_PACE);
+        self.pace = (now.saturating_sub(self.moved) / new).min(most);
+        self.moved = now;
+    }
+
     /// The program uses a region, ready or not.
     fn used(&mut self, region: Region) {
         self.ready.remove(&region);
         self.passed.remove(&region);
     }
 
-    /// What is ready right before these is behind the program.
-    fn pass(&mut self, new: &[Region]) {
-        for &region in new {
-            let before = std::iter::successors(previous(region), |region| previous(*region));
-            for region in before {
-                if !self.ready.remove(&region) {
-                    break;
-                }
-                self.passed.insert(region);
+    /// Takes over where the program is now, and which way it goes.
+    fn follow(&mut self, new: &[Region]) {
+        for run in new.chunk_by(|a, b| Way::Up.next(*a) == Some(*b)) {
+            if let (Some(&first), Some(&last)) = (run.first(), run.last()) {
+                self.take_front(first, last);
             }
         }
-    }
-
-    /// Takes over where the program is now.
-    fn follow(&mut self, new: Vec<Region>) {
-        self.fronts.extend(new);
-        let (used, passed) = (&self.used, &self.passed);
-        self.fronts.retain(|front| {
-            let next = next(*front);
-            used.contains(front) && !used.contains(&next) && !passed.contains(&next)
-        });
+        let mut fronts = std::mem::take(&mut self.fronts);
+        fronts
+            .retain(|front| self.used.contains(&front.at) && !self.is_behind(front.way, front.at));
+        self.fronts = fronts;
         let too_many = self.fronts.len().saturating_sub(MOST_FRONTS);
         self.fronts.drain(..too_many);
+    }
+
+    /// The program came to the regions from `first` to `last`. It comes from what it used before, and goes up where there is none
+    /// beside them.
+    fn take_front(&mut self, first: Region, last: Region) {
+        let goes_up = self.is_behind(Way::Down, first)
+            || !self.is_behind(Way::Up, last)
+                && (self.pass(Way::Down, first) || !self.pass(Way::Up, last));
+        let front = if goes_up {
+            Front {
+                at: last,
+                way: Way::Up,
+            }
+        } else {
+            // Where it began, up was a guess.
+            let began = Way::Up.next(last);
+            self.fronts
+                .retain(|front| Some(front.at) != began || front.way == Way::Down);
+            Front {
+                at: first,
+                way: Way::Down,
+            }
+        };
+        self.fronts.push(front);
+    }
+
+    /// Whether the program is past the next region that way.
+    fn is_behind(&self, way: Way, region: Region) -> bool {
+        let next = way.next(region);
+        next.is_some_and(|next| self.used.contains(&next) || self.passed.contains(&next))
+    }
+
+    /// What is ready that way is behind the program, if it ends where the program was. Returns whether that is so.
+    fn pass(&mut self, way: Way, region: Region) -> bool {
+        let ready = way.onwards(region).take_while(|it| self.ready.contains(it));
+        let ready: Vec<Region> = ready.collect();
+        let is_passed = ready.last().is_some_and(|last| self.is_behind(way, *last));
+        if is_passed {
+            self.ready.retain(|it| !ready.contains(it));
+            self.passed.extend(ready);
+        }
+        is_passed
     }
 
     /// The regions to make ready: those after each front, the latest front first.
@@ -214,32 +282,40 @@ impl Ahead {
             .saturating_sub(self.used.len() / USED_PER_PASSED);
         let most = self.most.saturating_sub(too_many_passed);
         let share = most.div_ceil(self.fronts.len().max(1));
-        let mut wanted = BTreeSet::new();
-        for &front in self.fronts.iter().rev() {
-            let after = std::iter::successors(Some(next(front)), |region| Some(next(*region)));
-            let inside = after
+        let mut wanted = Vec::new();
+        for front in self.fronts.iter().rev() {
+            let inside = front
+                .way
+                .onwards(front.at)
                 .take_while(|region| range.start <= region.start() && region.end() <= range.end)
                 .take_while(|region| !self.used.contains(region))
                 .take(share);
             for region in inside.filter(|region| !there.contains(region) && self.may_try(*region)) {
                 if self.ready.len() + wanted.len() >= most {
-                    return wanted.into_iter().collect();
+                    return wanted;
                 }
-                wanted.insert(region);
+                if !wanted.contains(&region) {
+                    wanted.push(region);
+                }
             }
         }
-        wanted.into_iter().collect()
+        wanted
     }
 }
 
-fn next(region: Region) -> Region {
-    Region::containing(region.start().saturating_add(HUGE_PAGE_SIZE))
-}
+impl Way {
+    fn next(self, region: Region) -> Option<Region> {
+        let start = match self {
+            Way::Up => region.start().checked_add(HUGE_PAGE_SIZE),
+            Way::Down => region.start().checked_sub(HUGE_PAGE_SIZE),
+        };
+        start.map(Region::containing)
+    }
 
-fn previous(region: Region) -> Option<Region> {
-    Some(Region::containing(
-        region.start().checked_sub(HUGE_PAGE_SIZE)?,
-    ))
+    /// The regions after this one.
+    fn onwards(self, region: Region) -> impl Iterator<Item = Region> {
+        std::iter::successors(self.next(region), move |region| self.next(*region))
+    }
 }
 
 #[cfg(test)]
@@ -325,6 +401,43 @@ mod tests {
         }
         assert_eq!((faulted, memory.huge.len() as u64), (1, END));
         assert!(memory.turn(1) == Plan::default());
+    }
+
+    #[test]
+    fn a_program_that_fills_its_memory_from_above_finds_it_ready() {
+        let mut memory = Memory::new(100);
+        let mut faulted = 0;
+        for index in (0..END).rev() {
+            faulted += u64::from(!memory.huge.contains(&at(index)));
+            memory.used.insert(at(index));
+            memory.turn(0);
+        }
+        // Which way it goes is seen at the second one.
+        assert_eq!((faulted, memory.huge.len() as u64), (2, END));
+        assert!(memory.turn(1) == Plan::default());
+    }
+
+    #[test]
+    fn what_is_ready_lasts_the_longer_the_slower_the_program_goes() {
+        let mut ahead = Ahead::new(0);
+        let mut lasts = Vec::new();
+        let (mut memory, ms) = (Memory::new(0), Duration::from_millis);
+        let range = 0..END * HUGE_PAGE_SIZE;
+        let mut come_to = |index: u64, now: Duration| {
+            memory.used.insert(at(index));
+            let plan = ahead.plan(now, &range, &memory.look(), true);
+            memory.huge.extend(&plan.ready);
+            ahead.made_ready(plan.ready);
+            lasts.push(ahead.lasts());
+        };
+        (0..16).for_each(|index| come_to(index, ms(1000 + index)));
+        (16..32).for_each(|index| come_to(index, ms(1000 + 20 * index)));
+        come_to(32, ms(2000));
+        assert_eq!(lasts[15], Some(ms(16)));
+        assert_eq!(lasts[31], Some(ms(320)));
+        // It waited.
+        assert_eq!(lasts[32], Some(ms(640)));
+        assert_eq!(Ahead::new(0).lasts(), None);
     }
 
     #[test]

@@ -58,7 +58,7 @@ impl Watcher {
         self.machine.act(&actions)
     }
 
-    /// Makes huge pages ready where the profile says so. Returns whether there was anything to do.
+    /// Makes huge pages ready where the profile says so. Returns whether any were: the program goes on meanwhile.
     pub(super) fn go_ahead(
         &mut self,
         process: ProcessId,
@@ -100,10 +100,8 @@ impl Watcher {
             subject.done.ready += made.unwrap_or_default();
             // What it has begun can wait, what it comes to next cannot.
             if made.is_none() && pays {
-                let promoted =
+                subject.done.promoted +=
                     self.promote(process, followed, plan.promote, &mut subject.promotion);
-                subject.done.promoted += promoted.unwrap_or_default();
-                acted |= promoted.is_some();
             }
             subject.done.given_back += self.give_back(process, &plan.give_back, NEARLY_ALL);
             acted |= made.is_some();
@@ -111,7 +109,7 @@ impl Watcher {
         acted
     }
 
-    /// Makes regions ready. Returns how many are; `None` where none was tried.
+    /// Makes the first ones of these regions ready. Returns how many are; `None` where none was tried.
     fn make_ready(
         &mut self,
         process: ProcessId,
@@ -126,6 +124,7 @@ impl Watcher {
             return None;
         }
         regions.truncate(usize::try_from(followed.at_once).unwrap_or(1));
+        regions.sort_unstable();
         let began = self.host.kernel().now();
         let ready = profile::make_ready(&self.host, process, &regions).unwrap_or_default();
         let took = self.host.kernel().now().saturating_sub(began);
@@ -139,23 +138,23 @@ impl Watcher {
         Some(made)
     }
 
-    /// Promotes regions that the program has begun, and notes what one takes. Returns how many are huge now; `None` where none was
-    /// tried.
+    /// Promotes regions that the program has begun, and notes what one takes. Returns how many are huge now.
     fn promote(
         &mut self,
         process: ProcessId,
         followed: &mut Followed,
         mut regions: Vec<Region>,
         each: &mut Option<Duration>,
-    ) -> Option<u64> {
+    ) -> u64 {
         regions.truncate(if each.is_some() {
             PROMOTED_AT_ONCE
         } else {
             PROMOTED_FIRST
         });
-        let tried = u32::try_from(regions.len())
-            .ok()
-            .filter(|&tried| tried > 0)?;
+        let tried = u32::try_from(regions.len()).unwrap_or(u32::MAX);
+        if tried == 0 {
+            return 0;
+        }
         let began = self.host.kernel().now();
         let outcomes = self.act(process, ActionKind::Promote, &regions);
         let took = self.host.kernel().now().saturating_sub(began);
@@ -170,7 +169,7 @@ impl Watcher {
                 }
             }
         }
-        Some(promoted)
+        promoted
     }
 
     /// Gives back those of which more than a share of the base pages are zero-filled. Returns how many these were.

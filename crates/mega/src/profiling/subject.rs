@@ -14,8 +14,8 @@ const AT_FIRST: Duration = Duration::from_millis(50);
 const AT_LAST: Duration = Duration::from_secs(5);
 /// How long a program may take until it fills its memory, and is still awaited every [`SOON`].
 const YOUNG: Duration = Duration::from_secs(5);
-/// A look is followed by a pause of at least this many times its own length: while memory is made ready; where it may be, but the
-/// program has the same memory for a while; to learn from a program that is [`YOUNG`]; and later, when there is little new to learn,
+/// A look is followed by a pause of at least this many times its own length: while memory is ready; where it may be, but none is, as
+/// the program has the same memory for a while or the next is not mapped yet; to learn from a program that is [`YOUNG`]; and later, when there is little new to learn,
 /// and it may take 0.025 % of a core.
 const WHILE_READYING: u32 = 10;
 const WHILE_FOLLOWED: u32 = 50;
@@ -23,6 +23,8 @@ const WHILE_YOUNG: u32 = 200;
 const LATER: u32 = 4000;
 /// A look is also followed by a pause of a part of the time for which the program came to nothing new: what is ready lasts for a while.
 const STILL_PART: u32 = 16;
+/// And by one of a part of the time for which what is ready lasts.
+const LASTING_PART: u32 = 4;
 /// The age at which memory is first looked into for zeros. Each later one is four times the one before.
 const LOOK_INTO: Duration = Duration::from_secs(2);
 
@@ -120,11 +122,13 @@ impl Subject {
         let profile = self.profile.as_ref();
         let may_go_ahead = profile.is_some_and(|profile| profile.huge_classes().next().is_some());
         let moves = self.followed.values();
-        let moves = moves.filter_map(|one| one.ahead.moved_ago(now)).min();
+        let moves = moves
+            .filter_map(|one| self.until_next(&one.ahead, now))
+            .min();
         self.due = if acted {
             now
-        } else if let Some(ago) = moves.filter(|_| may_go_ahead) {
-            now + SOON.max(self.took * WHILE_READYING).max(ago / STILL_PART)
+        } else if let Some(pause) = moves.filter(|_| may_go_ahead) {
+            now + pause
         } else if may_go_ahead && age < YOUNG {
             now + SOON.max(self.took * WHILE_READYING)
         } else if may_go_ahead {
@@ -134,6 +138,17 @@ impl Subject {
         } else {
             self.learning_due
         };
+    }
+
+    /// How long a mapping may wait that the program came to not long ago; `None` where it rests.
+    fn until_next(&self, ahead: &Ahead, now: Duration) -> Option<Duration> {
+        let ago = ahead.moved_ago(now)?;
+        let pause = match ahead.lasts() {
+            Some(lasts) => (self.took * WHILE_READYING).max(lasts / LASTING_PART),
+            // What the program has begun can wait.
+            None => self.took * WHILE_FOLLOWED,
+        };
+        Some(SOON.max(pause).max(ago / STILL_PART))
     }
 }
 
