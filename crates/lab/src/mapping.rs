@@ -196,6 +196,23 @@ impl Area {
         }?;
         Ok(())
     }
+
+    /// Has the kernel make its base pages huge now (`MADV_COLLAPSE`, Linux 6.1), whatever the machine's THP mode.
+    ///
+    /// # Errors
+    /// As `madvise`; the others are huge all the same where one cannot be made so.
+    pub fn collapse(&self) -> io::Result<()> {
+        // Advice for base pages would refuse it.
+        self.advise_huge()?;
+        // SAFETY: the range is this area's own mapping, and the advice does not change its content.
+        let failed =
+            unsafe { libc::madvise(self.start.as_ptr().cast(), self.bytes, libc::MADV_COLLAPSE) };
+        match failed {
+            0 => Ok(()),
+            _ => Err(io::Error::last_os_error()),
+        }
+    }
+
     /// Asks for base pages only (`MADV_NOHUGEPAGE`).
     ///
     /// # Errors
