@@ -191,8 +191,7 @@ impl Ahead {
         (!self.used.is_empty() && ago <= PATIENCE).then_some(ago)
     }
 
-    /// How long what is ready lasts, at the pace of the program and if it goes on at the front with the least; `None` where nothing
-    /// is ready.
+    /// How long what is ready lasts, at the pace of the program and if it goes on at one of its fronts; `None` where nothing is ready.
     #[must_use]
     pub fn lasts(&self) -> Option<Duration> {
         let each = self.ready.len().div_ceil(self.fronts.len().max(1));
@@ -268,8 +267,10 @@ impl Ahead {
         let ready: Vec<Region> = ready.collect();
         let is_passed = ready.last().is_some_and(|last| self.is_behind(way, *last));
         if is_passed {
-            self.ready.retain(|it| !ready.contains(it));
-            self.passed.extend(ready);
+            for region in ready {
+                self.ready.remove(&region);
+                self.passed.insert(region);
+            }
         }
         is_passed
     }
